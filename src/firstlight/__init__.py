@@ -1,0 +1,44 @@
+"""firstlight: what a neural network believes before it learns.
+
+Names resolve lazily, so that ``firstlight --help`` and reading an archive import neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firstlight.architecture.blueprint import Blueprint as Blueprint
+    from firstlight.results.archive import load as load
+    from firstlight.results.guesses import Guesses as Guesses
+    from firstlight.results.phase_diagram import PhaseDiagram as PhaseDiagram
+    from firstlight.results.profile import Profile as Profile
+    from firstlight.theory.phases import phases as phases
+    from firstlight.theory.predicting import predict as predict
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Blueprint": "firstlight.architecture.blueprint",
+    "Guesses": "firstlight.results.guesses",
+    "PhaseDiagram": "firstlight.results.phase_diagram",
+    "Profile": "firstlight.results.profile",
+    "load": "firstlight.results.archive",
+    "phases": "firstlight.theory.phases",
+    "predict": "firstlight.theory.predicting",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'firstlight' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
