@@ -1,0 +1,31 @@
+"""What every test stands on: hypothesis without deadlines, a seed of its own, and real data that may not go missing."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+import hypothesis
+import pytest
+
+# A busy machine is no bug, so there is no deadline; in CI the examples are the same in every run.
+hypothesis.settings.register_profile("firstlight", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("firstlight")
+
+REQUIRE_DATA = "FIRSTLIGHT_REQUIRE_DATA"
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A seed that follows from the test's name, so that nobody picked it."""
+    return zlib.crc32(request.node.nodeid.encode())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Turn a skipped test on real data into a failure where the data is promised to be there."""
+    report = yield
+    if report.skipped and item.get_closest_marker("real_data") and os.environ.get(REQUIRE_DATA):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: skipped, but {REQUIRE_DATA} is set: {call.excinfo.value}"
+    return report
