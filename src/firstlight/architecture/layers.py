@@ -1,6 +1,7 @@
-"""The words a Blueprint is written in: frozen descriptions of layers, each with its ``named_modules()`` address.
+"""The words of a Blueprint: frozen descriptions of layers, each with its ``named_modules()`` address.
 
-Enters: numbers that a person or a module gave. Leaves: a small tree that theory folds over and ``building`` turns into modules.
+Enters: numbers that a person or a module gave. Leaves: a small tree that theory folds over and ``building`` turns into
+modules.
 Nothing here imports torch.
 """
 
