@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firstlight.architecture.blueprint import Blueprint as Blueprint
+    from firstlight.diagnosis.comparing import compare as compare
     from firstlight.results.archive import load as load
+    from firstlight.results.comparison import Comparison as Comparison
     from firstlight.results.guesses import Guesses as Guesses
     from firstlight.results.phase_diagram import PhaseDiagram as PhaseDiagram
     from firstlight.results.profile import Profile as Profile
@@ -21,9 +23,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Blueprint": "firstlight.architecture.blueprint",
+    "Comparison": "firstlight.results.comparison",
     "Guesses": "firstlight.results.guesses",
     "PhaseDiagram": "firstlight.results.phase_diagram",
     "Profile": "firstlight.results.profile",
+    "compare": "firstlight.diagnosis.comparing",
     "load": "firstlight.results.archive",
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",

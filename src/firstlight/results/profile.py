@@ -37,7 +37,8 @@ class Profile(Labelled):
     - ``q_median``: the median over initializations of the per-initialization value;
     - ``q_init``: the per-initialization values, ``(init, layer)``.
 
-    ``gamma`` is a ratio of averages (the papers' definition); ``gamma_median`` is the median of per-initialization ratios.
+    ``gamma`` is a ratio of averages (the papers' definition); ``gamma_median`` is the median of the
+    per-initialization ratios.
     """
 
     kind: ClassVar[str] = "profile"
@@ -61,8 +62,9 @@ class Profile(Labelled):
 
         Args:
             layers: Addresses in running order, the output last.
-            quantities: Arrays of shape (layer,) by name: those of ``QUANTITIES``, their ``log_`` forms (the linear form is
-                then added), or ``_stderr``, ``_median`` companions; arrays of shape (init, layer) under ``_init`` names.
+            quantities: Arrays of shape (layer,) by name: those of ``QUANTITIES``, their ``log_`` forms (the
+                linear form is then added), or ``_stderr``, ``_median`` companions; arrays of shape (init, layer)
+                under ``_init`` names.
             provenance: What produced the numbers.
             coverage: What they speak of.
             guesses: The guesses, where the output was reached.
@@ -77,7 +79,9 @@ class Profile(Labelled):
                 stem = stem.removesuffix(suffix)
             stem = stem.removeprefix("log_")
             if stem not in QUANTITIES:
-                raise UsageError(f"Profile: {name!r} is no quantity of this project; known: {', '.join(QUANTITIES)}")
+                raise UsageError(
+                    f"Profile: {name!r} is no quantity of this project; known: {', '.join(QUANTITIES)}"
+                )
             dims = ("init", "layer") if name.endswith("_init") else ("layer",)
             arrays[name] = variable(dims, np.asarray(values, dtype=np.float64))
             linear = name.removeprefix("log_")
@@ -163,7 +167,10 @@ class Profile(Labelled):
     def covariance(self) -> xr.DataArray:
         """(layer, sample, sample); dataset theory, on request."""
         if "covariance" not in self.variables:
-            raise CouldNotError("profile.covariance: kept by dataset theory on request only; pass keep_covariance=True to predict(…, data=…)")
+            raise CouldNotError(
+                "profile.covariance: kept by dataset theory on request only; "
+                "pass keep_covariance=True to predict(…, data=…)"
+            )
         return self.dataset["covariance"]
 
     def interval(self, name: str, *, level: float = 0.95) -> xr.DataArray:
@@ -175,7 +182,9 @@ class Profile(Labelled):
         import xarray as xr
 
         value = self.quantity(name)
-        spread = self.dataset[f"{name}_stderr"] if f"{name}_stderr" in self.variables else xr.zeros_like(value)
+        spread = (
+            self.dataset[f"{name}_stderr"] if f"{name}_stderr" in self.variables else xr.zeros_like(value)
+        )
         reach = float(ndtri(0.5 + level / 2)) * spread
         return xr.concat([value - reach, value + reach], dim=xr.IndexVariable("bound", ["low", "high"]))
 

@@ -1,6 +1,7 @@
 """Where a result comes from: engine, versions, seed, model, data, mode and settings, and what was left out.
 
-Enters: what the engines know about their own run. Leaves: two frozen values that travel inside every result and its file.
+Enters: what the engines know about their own run. Leaves: two frozen values that travel inside
+every result and its file.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class CoverageEntry:
     Attributes:
         layer: Its ``named_modules()`` address.
         kind: Class or role of the layer.
-        status: ``"modelled"``, ``"unmodelled"`` (theory has no rule), ``"measured"`` or ``"unseen"`` (it never ran, or ran out of sight).
+        status: ``"modelled"``, ``"unmodelled"`` (theory has no rule), ``"measured"`` or
+            ``"unseen"`` (it never ran, or ran out of sight).
         reason: Why, where it is not modelled or not seen.
     """
 
@@ -83,7 +85,8 @@ class CoverageEntry:
 class Coverage:
     """Which layers a result speaks of, and which it does not, with the reason.
 
-    >>> coverage = Coverage((CoverageEntry("0", "Linear", "modelled"), CoverageEntry("1", "LSTM", "unmodelled", "no rule")))
+    >>> modelled = CoverageEntry("0", "Linear", "modelled")
+    >>> coverage = Coverage((modelled, CoverageEntry("1", "LSTM", "unmodelled", "no rule")))
     >>> coverage
     <Coverage: 1 of 2 layers; unmodelled: 1 (LSTM: no rule)>
     >>> [entry.layer for entry in coverage.missing]
@@ -119,6 +122,8 @@ class Coverage:
 
     def __repr__(self) -> str:
         head = f"<Coverage: {len(self) - len(self.missing)} of {len(self)} layers"
-        parts = [f"{entry.status}: {entry.layer} ({entry.kind}: {entry.reason})" for entry in self.missing[:3]]
+        parts = [
+            f"{entry.status}: {entry.layer} ({entry.kind}: {entry.reason})" for entry in self.missing[:3]
+        ]
         more = f"; and {len(self.missing) - 3} more" if len(self.missing) > 3 else ""
         return "; ".join([head, *parts]) + more + ">"

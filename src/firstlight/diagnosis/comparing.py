@@ -1,0 +1,161 @@
+"""``compare``: does the measurement agree with the theory, given its own uncertainty?
+
+Layers are matched by address. A difference is divided by the standard error over initializations; quantities
+that span decades (``log_`` companions exist) keep their linear scale, because it is the ratio of averages
+that theory predicts. The laws of the guesses are compared by the Kolmogorov–Smirnov distance; its null
+distribution is drawn from the reference itself, because fractions counted on D points are discrete and the
+textbook p-value assumes they are not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstlight.errors import UsageError
+from firstlight.results.comparison import Comparison
+from firstlight.results.guesses import Guesses
+from firstlight.results.labelled import Variable, variable
+from firstlight.results.profile import Profile
+from firstlight.results.provenance import Provenance
+from firstlight.results.quantities import QUANTITIES
+
+__all__ = ["compare", "guess_distance"]
+
+Array = NDArray[np.float64]
+
+
+def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int = 2000) -> Comparison:
+    """Set a measurement beside a reference.
+
+    Args:
+        reference: Usually theory; its own standard errors, if any, are added in quadrature.
+        measured: A measurement with standard errors over initializations.
+        seed: Seed of the draws for the p-value.
+        draws: Number of data sets drawn from the reference for the p-value.
+
+    Returns:
+        z-scores by layer for every shared quantity, and the distance between the laws of the guesses with its p-value.
+    """
+    for name, profile in (("reference", reference), ("measured", measured)):
+        if not isinstance(profile, Profile):
+            raise UsageError(
+                f"compare({name}): expected a Profile, got {type(profile).__name__}; predict or measure one first"
+            )
+    shared = [layer for layer in measured.layers if layer in set(reference.layers)]
+    if not shared:
+        raise UsageError(
+            "compare: the two profiles share no layer address; "
+            f"reference has {_few(reference.layers)}, measured has {_few(measured.layers)}; "
+            "compare profiles of one model, or measure Blueprint.build() to get theory's names"
+        )
+    left = [reference.layers.index(layer) for layer in shared]
+    right = [measured.layers.index(layer) for layer in shared]
+    arrays: dict[str, Variable] = {}
+    for name in QUANTITIES:
+        if name in reference and name in measured:
+            arrays.update(_scores(name, reference, measured, left, right))
+    distance, p_value, critical, compared = float("nan"), float("nan"), float("nan"), ""
+    if reference.guesses is not None and measured.guesses is not None:
+        distance, p_value, critical, compared = guess_distance(
+            reference.guesses, measured.guesses, seed=seed, draws=draws
+        )
+    unmatched = tuple(sorted(set(reference.layers) ^ set(measured.layers)))
+    provenance = Provenance(
+        engine="comparison",
+        model=measured.provenance.model,
+        data=measured.provenance.data,
+        seed=seed,
+        mode=measured.provenance.mode,
+        settings={
+            "reference": reference.provenance.to_dict(),
+            "measured": measured.provenance.to_dict(),
+            "draws": draws,
+        },
+    )
+    coordinates = {"layer": variable("layer", shared)}
+    return Comparison(
+        arrays,
+        coordinates,
+        provenance,
+        distance=distance,
+        p_value=p_value,
+        critical_distance=critical,
+        compared=compared,
+        unmatched=unmatched,
+    )
+
+
+def guess_distance(
+    reference: Guesses, measured: Guesses, *, seed: int = 0, draws: int = 2000
+) -> tuple[float, float, float, str]:
+    """Kolmogorov–Smirnov distance between a law of guesses and measured fractions, with its null by simulation.
+
+    Two labels: the fraction of label 0. More labels are exchangeable over initializations, so the largest
+    fraction is compared. The reference's law is counted on as many data points as the measurement used, with
+    the continuity that counting destroys restored on neither side: both are discrete alike.
+    """
+    if reference.labels != measured.labels:
+        raise UsageError(
+            f"compare: the reference guesses among {reference.labels} labels, the measurement among {measured.labels}"
+        )
+    observed = _statistic(np.asarray(measured.fractions.values, dtype=float))
+    compared = "fraction of label 0" if measured.labels == 2 else "largest fraction"
+    count = len(observed)
+    pool = _statistic(
+        _draw(reference, max(100_000 // max(1, measured.labels // 2), 20 * count), measured.samples, seed)
+    )
+    pool.sort()
+    generator = np.random.default_rng(np.random.SeedSequence([seed, 1]))
+    distance = _distance(observed, pool)
+    null = np.array([_distance(generator.choice(pool, size=count), pool) for _ in range(draws)])
+    p_value = (1 + int((null >= distance - 1e-12).sum())) / (draws + 1)
+    return distance, p_value, float(np.quantile(null, 0.99)), compared
+
+
+def _draw(guesses: Guesses, count: int, samples: int | None, seed: int) -> Array:
+    if guesses.law is not None:
+        return np.asarray(guesses.law.sample(count, seed=seed, samples=samples), dtype=float)
+    return np.asarray(guesses.fractions.values, dtype=float)
+
+
+def _statistic(fractions: Array) -> Array:
+    return np.array(fractions[:, 0] if fractions.shape[1] == 2 else fractions.max(axis=1))
+
+
+def _distance(observed: Array, pool: Array) -> float:
+    """Sup |F_n − F| over the points of both, with F the distribution of the sorted pool."""
+    points = np.unique(np.concatenate([observed, pool[:: max(1, len(pool) // 5000)]]))
+    here = np.searchsorted(np.sort(observed), points, side="right") / len(observed)
+    there = np.searchsorted(pool, points, side="right") / len(pool)
+    before_here = np.searchsorted(np.sort(observed), points, side="left") / len(observed)
+    before_there = np.searchsorted(pool, points, side="left") / len(pool)
+    return float(max(np.abs(here - there).max(), np.abs(before_here - before_there).max()))
+
+
+def _scores(
+    name: str, reference: Profile, measured: Profile, left: list[int], right: list[int]
+) -> dict[str, Variable]:
+    expected = reference.variables[name].values[left]
+    got = measured.variables[name].values[right]
+    stderr = _stderr(measured, name, right, got)
+    stderr = np.hypot(stderr, np.nan_to_num(_stderr(reference, name, left, np.zeros_like(expected)), nan=0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(got == expected, 0.0, (got - expected) / stderr)
+    return {
+        f"{name}_reference": variable("layer", expected),
+        f"{name}_measured": variable("layer", got),
+        f"{name}_stderr": variable("layer", stderr),
+        f"{name}_z": variable("layer", z),
+    }
+
+
+def _stderr(profile: Profile, name: str, rows: list[int], values: Array) -> Array:
+    key = f"{name}_stderr"
+    if key in profile.variables:
+        return np.asarray(profile.variables[key].values[rows], dtype=float)
+    return np.full(values.shape, np.nan)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")

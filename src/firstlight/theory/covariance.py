@@ -1,0 +1,66 @@
+"""What a rule may do to a layer: the interface that two covariances share.
+
+In a wide layer at initialization everything that matters is K_ab, the mean product over units of two data
+points, with the part M_a M_b of it that is common to all units, and the mean square D of a first-order
+perturbation of the input. A layer maps K to K, elementwise in (K_aa, K_bb, K_ab). Population theory holds two
+generic points (``population.py``); dataset theory holds a Gram matrix.
+
+Each rule in ``rules/`` is written once, in these moves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+from firstlight.theory.kernels.kernel import Kernel
+from firstlight.theory.logarithms import Number
+from firstlight.theory.minibatch import MinibatchLaw
+
+__all__ = ["Covariance"]
+
+
+class Covariance(ABC):
+    """K with its common part M and the noise D that travels along."""
+
+    gaussian: bool
+    """Whether a unit is jointly Gaussian over weights, as after a dense layer; else no activation can be averaged."""
+
+    log_noise: Number
+    """log D, averaged over the data."""
+
+    @abstractmethod
+    def scale(self, log_factor: Number) -> Self:
+        """K → e^f K, D → e^f D: multiply every unit by e^(f/2)."""
+
+    @abstractmethod
+    def mix(self) -> Self:
+        """Draw new units as random combinations of the old: K stays, nothing is common, units are Gaussian."""
+
+    @abstractmethod
+    def shift(self, variance: Number) -> Self:
+        """K_ab → K_ab + variance for all pairs: each unit gets its own constant."""
+
+    @abstractmethod
+    def center_units(self) -> Self:
+        """K_ab → K_ab − M_a M_b: subtract from each point its mean over units."""
+
+    @abstractmethod
+    def normalize_points(self) -> Self:
+        """K_ab → K_ab/√(K_aa K_bb): divide each point by its root mean square over units."""
+
+    @abstractmethod
+    def standardize_units(self, law: MinibatchLaw | None) -> Self:
+        """Standardize each unit over the data, or over mini-batches with the law given."""
+
+    @abstractmethod
+    def average(self, kernel: Kernel) -> Self:
+        """K_ab → E φ(u_a) φ(u_b), M_a → E φ(u_a), D → D E φ'²."""
+
+    @abstractmethod
+    def add(self, branch: Self, log_weight: Number) -> Self:
+        """K → K + e^w K_branch for a branch whose units are independent of these and have no common part."""
+
+    @abstractmethod
+    def shrink(self, size: int) -> Self:
+        """Average over K units of one layer: the common part stays, the rest of K and D fall by K."""
