@@ -52,7 +52,7 @@ dist: $(VENV)/.installed-develop ## build the wheel and the source archive into 
 	$(BIN)/python -m hatchling build -d dist
 
 clean: ## remove what these commands made, but for .venv
-	rm -rf .venv-minimum demo dist build docs/_build docs/notation.md benchmarks/results
+	rm -rf .venv-minimum demo dist build docs/_build docs/generated benchmarks/results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
