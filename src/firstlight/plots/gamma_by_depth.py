@@ -8,7 +8,7 @@ markers with a band of ±2 standard errors.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_gamma_by_depth"]
 
-WEIGHT_LAYERS = ("dense", "convolution")
+_WEIGHT_LAYERS = ("dense", "convolution", "residual")
 
 
 def plot_gamma_by_depth(
-    *profiles: Profile,
-    labels: Sequence[str] | None = None,
-    kinds: Collection[str] | None = WEIGHT_LAYERS,
+    *profiles: Profile, labels: Sequence[str] | None = None, every_layer: bool = False
 ) -> Figure:
-    """Draw γ at every weight layer of each profile.
+    """Draw γ along the trunk of each network: behind every weight layer, and behind every residual sum.
 
     Args:
         profiles: One or more.
         labels: One for each; their models by default.
-        kinds: Kinds of layers to draw, counted from 0, so that the place of a weight layer is the number of
-            hidden layers before it. ``None`` draws every layer at its place in the running order.
+        every_layer: Draw every layer at its place in the running order, norms and activations and the insides of
+            residual units included. Otherwise the k-th point, counted from 0, has k hidden layers (or residual
+            units) before it.
     """
+    from matplotlib.ticker import MaxNLocator
+
     if not profiles:
         raise UsageError("plot_gamma_by_depth: expected at least one Profile, got none")
     names = [profile.provenance.model for profile in profiles] if labels is None else list(labels)
@@ -48,73 +49,78 @@ def plot_gamma_by_depth(
         raise UsageError(
             f"plot_gamma_by_depth(labels): expected one for each of the {len(profiles)} profiles, got {len(names)}"
         )
-    from matplotlib.ticker import MaxNLocator
-
+    drawn = [_gammas(profile, every_layer) for profile in profiles]
     with house_style():
         figure, axes = new_figure()
         axes.set_yscale("log")
-        drawn = [_gammas(profile, kinds) for profile in profiles]
         _set_limits(axes, drawn)
-        axes.axhline(1.0, color="0.6", linewidth=0.8, zorder=0)
-        for word, offset, side in (("deep", 2, "bottom"), ("weak", -2, "top")):
-            axes.annotate(
-                word,
-                (1.0, 1.0),
-                xytext=(-2, offset),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                color="0.4",
-                fontsize=7,
-                ha="right",
-                va=side,
-            )
-        for profile, name, (place, gamma, stderr), style in zip(
+        _name_regimes(axes)
+        for profile, name, (gamma, stderr), style in zip(
             profiles, names, drawn, series_styles(len(profiles)), strict=True
         ):
-            _draw(
-                axes, place, gamma, stderr, style, name, measured=profile.provenance.engine == "measurement"
-            )
-        axes.set_xlabel("hidden layers passed" if kinds is not None else "layer")
-        axes.set_ylabel(r"$\gamma$  (centre variance / data variance)")
+            _draw(axes, gamma, stderr, style, name, measured=profile.provenance.engine == "measurement")
+        axes.set_xlabel("layer" if every_layer else "hidden layers passed")
+        axes.set_ylabel(r"$\gamma$ (centre variance / data variance)")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(profiles) > 1 or labels is not None:
-            axes.legend(loc="best")
+            figure.legend(loc="outside upper center", ncols=min(2, len(profiles)))
     return figure
 
 
-Triple = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]
+Pair = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 
 
-def _gammas(profile: Profile, kinds: Collection[str] | None) -> Triple:
-    """Places, γ and its standard error (where there is one) at the layers of these kinds."""
+def _gammas(profile: Profile, every_layer: bool) -> Pair:
+    """γ and its standard error (where there is one) at the layers to draw."""
     if "gamma" not in profile.variables:
         raise CouldNotError(
-            "plot_gamma_by_depth: this profile has no gamma; compute it with quantities='standard'"
+            f"plot_gamma_by_depth: the profile of {profile.provenance.model} has no gamma; "
+            f"it has {', '.join(profile.variables) or 'nothing'}"
         )
-    gamma = profile.variables["gamma"].values
-    stderr = profile.variables["gamma_stderr"].values if "gamma_stderr" in profile.variables else None
-    chosen = np.ones(gamma.size, dtype=bool)
-    if kinds is not None and "kind" in profile.coordinates:
-        chosen = np.isin(profile.coordinates["kind"].values.astype(str), list(kinds))
-        if not chosen.any():
-            raise UsageError(
-                f"plot_gamma_by_depth(kinds): the profile has no layer of kind {', '.join(map(repr, kinds))}; "
-                f"it has {', '.join(sorted(set(map(str, profile.coordinates['kind'].values))))}"
-            )
-    place = np.arange(int(chosen.sum()), dtype=np.float64)
-    return place, gamma[chosen], None if stderr is None else stderr[chosen]
+    chosen = np.ones(len(profile.layers), dtype=bool) if every_layer else _trunk(profile)
+    gamma = profile.variables["gamma"].values[chosen]
+    if "gamma_stderr" not in profile.variables:
+        return gamma, None
+    return gamma, profile.variables["gamma_stderr"].values[chosen]
 
 
-def _set_limits(axes: Axes, drawn: Sequence[Triple]) -> None:
+def _trunk(profile: Profile) -> NDArray[np.bool_]:
+    """Weight layers and residual sums that lie in no residual unit; all layers where their kinds are not told."""
+    if "kind" not in profile.coordinates:
+        return np.ones(len(profile.layers), dtype=bool)
+    kinds = profile.coordinates["kind"].values.astype(str)
+    units = [f"{name}." for name, kind in zip(profile.layers, kinds, strict=True) if kind == "residual"]
+    inside = np.array([name.startswith(tuple(units)) for name in profile.layers], dtype=bool)
+    chosen = np.isin(kinds, _WEIGHT_LAYERS) & ~inside
+    return chosen if chosen.any() else np.ones(len(profile.layers), dtype=bool)
+
+
+def _set_limits(axes: Axes, drawn: Sequence[Pair]) -> None:
     """Half a decade around what is finite and positive, and around γ = 1."""
-    every = np.concatenate([gamma for _, gamma, _ in drawn])
+    every = np.concatenate([gamma for gamma, _ in drawn])
     finite = np.append(every[np.isfinite(every) & (every > 0)], 1.0)
-    axes.set_ylim(float(finite.min()) / 10**0.6, float(finite.max()) * 10**0.5)
+    axes.set_ylim(float(finite.min()) / 10**0.6, float(finite.max()) * 10**0.4)
+    axes.set_xlim(-0.5, max(gamma.size for gamma, _ in drawn) - 0.5)
+
+
+def _name_regimes(axes: Axes) -> None:
+    axes.axhline(1.0, color="0.6", linewidth=0.8, zorder=0)
+    for word, offset, side in (("deep prejudice", 2, "bottom"), ("weak prejudice", -2, "top")):
+        axes.annotate(
+            word,
+            (1.0, 1.0),
+            xytext=(-2, offset),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            color="0.4",
+            fontsize=7,
+            ha="right",
+            va=side,
+        )
 
 
 def _draw(
     axes: Axes,
-    place: NDArray[np.float64],
     gamma: NDArray[np.float64],
     stderr: NDArray[np.float64] | None,
     style: Series,
@@ -122,32 +128,27 @@ def _draw(
     *,
     measured: bool,
 ) -> None:
-    low, high = axes.get_ylim()
+    place = np.arange(gamma.size, dtype=np.float64)
     inside = np.isfinite(gamma) & (gamma > 0)
-    line = (
-        {"linestyle": "none", "marker": style.marker, "markerfacecolor": "white"}
-        if measured
-        else {"linestyle": style.linestyle}
-    )
-    axes.plot(place, np.where(inside, gamma, np.nan), color=style.color, label=name, zorder=3, **line)
+    line = axes.plot(place, np.where(inside, gamma, np.nan), color=style.color, label=name, zorder=3)[0]
+    if measured:
+        line.set(linestyle="none", marker=style.marker, markerfacecolor="white")
+    else:
+        line.set_linestyle(style.linestyle)
+    low, high = axes.get_ylim()
     if stderr is not None:
-        reach = 2 * stderr
-        bottom = np.where(inside, np.maximum(gamma - reach, low), np.nan)
-        axes.fill_between(
-            place, bottom, np.where(inside, gamma + reach, np.nan), color=style.color, alpha=0.2, lw=0
-        )
+        bottom = np.where(inside, np.maximum(gamma - 2 * stderr, low), np.nan)
+        top = np.where(inside, gamma + 2 * stderr, np.nan)
+        axes.fill_between(place, bottom, top, color=style.color, alpha=0.2, linewidth=0)
     for value, edge, marker in ((0.0, low, "v"), (np.inf, high, "^")):
         at = place[gamma == value]
-        if at.size:
-            word = "0" if value == 0 else r"\infty"
-            axes.plot(
-                at,
-                np.full(at.size, edge),
-                linestyle="none",
-                marker=marker,
-                color=style.color,
-                clip_on=False,
-                markersize=4,
-                zorder=4,
-                label=f"_{name}: gamma = {word}",
-            )
+        if not at.size:
+            continue
+        word = "0" if value == 0 else r"\infty"
+        marks = axes.plot(at, np.full(at.size, edge), linestyle="none", marker=marker, color=style.color)[0]
+        marks.set(
+            clip_on=False, markersize=4, zorder=4, label=f"_{name}: 0" if value == 0 else f"_{name}: infinity"
+        )
+        if not inside.any():  # the line is empty: the marks stand for the series
+            line.set_label(f"_{name}")
+            marks.set_label(rf"{name} ($\gamma = {word}$)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ class Series(NamedTuple):
     """How one series is drawn: colour, dash pattern and marker, each enough to tell it from its neighbours."""
 
     color: str
-    linestyle: str | tuple[int, tuple[float, ...]]
+    linestyle: tuple[float, tuple[float, ...]] | Literal["-"]
     marker: str
 
 
@@ -79,7 +79,7 @@ def series_styles(count: int) -> list[Series]:
     ['o', 's', '^']
     """
     colors = [color for name, color in PALETTE.items() if name != "yellow"]  # too pale for a line on white
-    dashes: list[str | tuple[int, tuple[float, ...]]] = [
+    dashes: list[tuple[float, tuple[float, ...]] | Literal["-"]] = [
         "-",
         (0, (5, 1.5)),
         (0, (1, 1.2)),
