@@ -7,8 +7,8 @@ Enters: an activation ``φ``. Leaves: a ``Kernel`` that answers for ``u_a, u_b ~
     V' = S2 − S1           spread over the data at fixed weights
 
 ``B`` and ``V'`` are differences of nearly equal numbers when ``c`` or ``ρ`` is small, therefore they are never computed
-as differences: ``transfer`` returns the slopes ``B/(c·q)`` and ``V'/(ρ·q)`` to full relative precision; they stay finite
-where ``B`` and ``V'`` vanish (for a continuous activation). ``M² + B + V' = S2``.
+as differences: ``transfer`` returns the slopes ``B/(c·q)`` and ``V'/(ρ·q)`` to full relative precision. They stay
+finite where ``B`` and ``V'`` vanish (for a continuous activation). ``M² + B + V' = S2``.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ def kernel_of(function: ActivationFunction, *, method: str = "auto") -> Kernel:
     Raises:
         CouldNotError: A closed form was asked for and none is known.
     """
+    from firstlight.theory.kernels.automatic import AutomaticKernel
+    from firstlight.theory.kernels.hermite import HermiteKernel
+    from firstlight.theory.kernels.quadrature import QuadratureKernel
+
     if method not in METHODS:
         raise one_of("method", method, METHODS)
     closed = closed_form_of(function) if method in ("auto", "closed_form") else None
@@ -91,7 +95,9 @@ def kernel_of(function: ActivationFunction, *, method: str = "auto") -> Kernel:
             f"kernel of {function.name!r}: expected an activation with a known closed form, got one without; "
             f"pass method='auto' or method='quadrature'"
         )
-    raise CouldNotError(f"kernel of {function.name!r}: no method for it yet")
+    if method == "hermite":
+        return HermiteKernel(function)
+    return QuadratureKernel(function) if method == "quadrature" else AutomaticKernel(function)
 
 
 def closed_form_of(function: ActivationFunction) -> Kernel | None:

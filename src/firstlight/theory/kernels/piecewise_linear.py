@@ -95,7 +95,8 @@ class PiecewiseLinearKernel(Kernel):
         if isinstance(q, float) and isinstance(c, float) and isinstance(rho, float):
             theta = 2 * math.asin(math.sqrt(0.5 * rho))
             bend = self._bend_square
-            centered = math.asin(c) - c / (1 + math.sqrt(rho * (1 + c)))
+            angle = math.asin(c) if c < 0.5 else math.pi / 2 - theta  # near c = 1 only ρ is exact enough
+            centered = angle - c / (1 + math.sqrt(rho * (1 + c)))
             if theta < _SERIES_BELOW:
                 square = theta * theta
                 rotation = 0.0
@@ -127,14 +128,17 @@ class PiecewiseLinearKernel(Kernel):
 
     def _transfer_arrays(self, q: Array, c: Array, rho: Array) -> Transfer:
         theta = 2 * np.arcsin(np.sqrt(0.5 * rho))
-        centered = np.arcsin(c) - c / (1 + np.sqrt(rho * (1 + c)))
+        angle = np.where(
+            c < 0.5, np.arcsin(np.minimum(c, 0.5)), math.pi / 2 - theta
+        )  # near c = 1 only ρ is exact enough
+        centered = angle - c / (1 + np.sqrt(rho * (1 + c)))
         small = theta < _SERIES_BELOW
         rotation = theta * np.polynomial.polynomial.polyval(np.where(small, theta, 0.0) ** 2, _ROTATION)
         large = ~small
         if large.any():
-            angle = theta[large]
+            wide = theta[large]
             rotation = np.array(rotation)
-            rotation[large] = (np.sin(angle) - angle * c[large]) / rho[large]
+            rotation[large] = (np.sin(wide) - wide * c[large]) / rho[large]
         return Transfer(
             self._shift + self._mean_per_deviation * np.sqrt(q),
             self._straight_square + self._bend_square * _TWO_OVER_PI * centered,

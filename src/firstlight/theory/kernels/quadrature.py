@@ -1,0 +1,230 @@
+"""Both slopes by nested quadrature, right for any piecewise smooth activation.
+
+Enters: the moments of an activation at ``q``, ``c`` and ``ρ = 1 − c``. Leaves ``B/(c q)`` and ``V'/(ρ q)``, where with
+``u = m + √V x``, ``m ~ N(0, c q)``, ``V = ρ q``::
+
+    f1(m) = E_x φ(u)       B = E_m (f1 − M)²       V' = E_m Var_x φ(u)
+
+Three regimes, because no single rule is accurate in all of them:
+
+- ``c ≤ 1/20``: twenty terms of the power series in ``c`` (see ``hermite``; what is left out is below 20⁻²⁰).
+- ``√V`` comparable with the panels of φ: outer panels end at the panels of φ and around every kink at the scale ``√V``;
+  inner panels end where ``m + √V x`` meets an end of a panel of φ. Differences of φ are large enough not to cancel, but
+  for the ``m`` that are alone in a wide panel: there ``Var_x φ`` comes from the mean of φ' over ``(m, m + √V x)``.
+- ``√V`` far below every panel: away from kinks as just said; a window of ``±12 √V`` around each kink is integrated in
+  units of ``√V``, from φ' on either side and the jump of φ.
+
+Two orders are compared; a difference above 1e-9 raises the order, and above 1e-8 at the highest the kernel refuses.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from firstlight.errors import CouldNotError
+from firstlight.theory.kernels.hermite import hermite_slopes
+from firstlight.theory.kernels.kernel import Array
+from firstlight.theory.kernels.moments import Moments
+from firstlight.theory.kernels.numerical import NumericalKernel
+from firstlight.theory.kernels.panels import Kink, legendre, on_panels
+
+__all__ = [
+    "GAUSSIAN_ENDS",
+    "QuadratureKernel",
+    "ends_around_kinks",
+    "gaussian_density",
+    "nested_slopes",
+    "smoothed",
+]
+
+_SERIES_BELOW = 0.05
+_WANTED = 1e-9
+_REQUIRED = 1e-8
+_ORDERS = (12, 16, 22, 30)
+_REACH = 12.0
+_SEPARATED = 0.02
+_SMALLEST = 1e-300
+GAUSSIAN_ENDS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.5, _REACH])
+_KINK_ENDS = np.array([0.5, 1.0, 2.0, 3.5, 6.0])
+_INNER_ENDS = np.array([-_REACH, -6.5, -4.0, -2.0, 0.0, 2.0, 4.0, 6.5, _REACH])
+_CHUNK = 48
+
+
+class QuadratureKernel(NumericalKernel):
+    """Gaussian averages by quadrature alone."""
+
+    method = "quadrature"
+
+    def _slopes(self, moments: Moments, c: Array, rho: Array) -> tuple[Array, Array]:
+        spread, data = np.empty_like(c), np.empty_like(c)
+        small = c <= _SERIES_BELOW
+        if small.any():
+            spread[small], data[small], _ = hermite_slopes(moments, c[small], rho[small])
+        for i in np.flatnonzero(~small):
+            spread[i], data[i] = nested_slopes(moments, float(c[i]), float(rho[i]))
+        return spread, data
+
+
+def nested_slopes(
+    moments: Moments, c: float, rho: float, *, orders: tuple[int, ...] = _ORDERS
+) -> tuple[float, float]:
+    """Return ``B/(c q)`` and ``V'/(ρ q)`` for ``c > 1/20``, confirmed by two orders."""
+    if rho < _SMALLEST:  # the limit: what a jump adds diverges as 1/√ρ, all else has long settled
+        if rho == 0 and any(kink.jump for kink in moments.panels.kinks(moments.reach * moments.deviation)):
+            return moments.variance, math.inf
+        rho = _SMALLEST
+    separated = _is_separated(moments, rho)
+    rule = _separated_slopes if separated else _overlapping_slopes
+    former = rule(moments, c, rho, orders[0])
+    difference = math.inf
+    for order in orders[1:]:
+        latter = rule(moments, c, rho, order)
+        difference = max(_relative(a, b) for a, b in zip(former, latter, strict=True))
+        if difference <= _WANTED:
+            return latter
+        former = latter
+    if difference <= _REQUIRED or len(orders) == 1:
+        return former
+    raise CouldNotError(
+        f"kernel of {moments.function.name!r} at variance {moments.q:.6g}, correlation {c:.6g} (1 − {rho:.6g}): "
+        f"expected two orders of quadrature to agree within {_REQUIRED:.0e}, got a relative difference of "
+        f"{difference:.1e}; the function oscillates too fast, or is not smooth between its kinks: list them in `kinks`"
+    )
+
+
+def _is_separated(moments: Moments, rho: float) -> bool:
+    """Say whether ``√V`` is far below every panel of φ that the Gaussian sees."""
+    breaks = moments.panels.breakpoints(max(moments.reach * moments.deviation, 2.0))
+    return _REACH * math.sqrt(rho) * moments.deviation <= _SEPARATED * float(np.diff(breaks).min(initial=2.0))
+
+
+def _overlapping_slopes(moments: Moments, c: float, rho: float, order: int) -> tuple[float, float]:
+    outer, inner = math.sqrt(c) * moments.deviation, math.sqrt(rho) * moments.deviation
+    reach = _REACH * outer
+    ends = [moments.panels.breakpoints(moments.reach * moments.deviation), *ends_around_kinks(moments, inner)]
+    ends += [outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS]
+    m, weight = on_panels(np.unique(np.clip(np.concatenate(ends), -reach, reach)), order)
+    weight = weight * gaussian_density(m / outer) / outer
+    m, weight = m[weight > 0], weight[weight > 0]
+    center, variance = smoothed(moments, m, inner, order)
+    return float(weight @ (center - moments.mean_excess) ** 2) / c, float(weight @ variance)
+
+
+def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Array, Array]:
+    """Return ``E_x ψ`` and ``Var_x φ/V`` at ``m + √V x`` for ascending ``m``, with ``inner = √V``."""
+    breaks = moments.panels.breakpoints(moments.reach * moments.deviation)
+    center, variance = np.empty_like(m), np.empty_like(m)
+    window, reach = _REACH * inner, max(moments.reach * moments.deviation, float(np.abs(m).max()))
+    padded = np.concatenate([[-reach], breaks, [reach]])
+    panel = np.clip(np.searchsorted(padded, m), 1, len(padded) - 1)
+    low, high = padded[panel - 1], padded[panel]
+    alone = (m - low >= window) & (high - m >= window) & (window <= _SEPARATED * (high - low))
+    if alone.any():
+        drift, variance[alone] = _change_in_panel(moments, m[alone], inner)
+        center[alone] = moments.excess(m[alone]) + drift * (inner / moments.deviation)
+    rest = np.flatnonzero(~alone)
+    for start in range(0, len(rest), _CHUNK):
+        part = rest[start : start + _CHUNK]
+        inside = breaks[(breaks > m[part[0]] - window) & (breaks < m[part[-1]] + window)]
+        x_edges = np.clip((inside - m[part, None]) / inner, -_REACH, _REACH)  # (outer, end)
+        x, x_weight = _inner_rule(x_edges, order)  # (outer, inner)
+        excess = moments.excess(m[part, None] + inner * x)
+        center[part] = np.einsum("ij,ij->i", x_weight, excess)
+        deviation = (excess - center[part, None]) * (moments.deviation / inner)
+        variance[part] = np.einsum("ij,ij,ij->i", x_weight, deviation, deviation)
+    return center, variance
+
+
+def ends_around_kinks(moments: Moments, inner: float) -> list[Array]:
+    """Return panel ends at the scale ``√V`` around every kink."""
+    kinks = np.array([kink.place for kink in moments.panels.kinks(moments.reach * moments.deviation)])
+    return [(kinks[:, None] + sign * inner * _KINK_ENDS).ravel() for sign in (-1, 1)]
+
+
+def _inner_rule(edges: Array, order: int) -> tuple[Array, Array]:
+    """Return nodes and Gaussian weights for ``x``, with panels that also end at ``edges``, one row per outer node."""
+    fixed = np.broadcast_to(_INNER_ENDS, (len(edges), len(_INNER_ENDS)))
+    x, weight = on_panels(np.sort(np.concatenate([edges, fixed], axis=1), axis=1), order)
+    return x, weight * gaussian_density(x)
+
+
+def _change_in_panel(moments: Moments, m: Array, inner: float) -> tuple[Array, Array]:
+    """Return mean and variance of ``(φ(m + √V x) − φ(m))/√V`` where no kink is near, from φ' along the way."""
+    x, x_weight = _hermite_rule()
+    along, share = legendre(4)
+    slopes = (
+        moments.function.derivative(m[:, None, None] + inner * x[:, None] * along) @ share
+    )  # (outer, inner)
+    change = x * slopes
+    center = change @ x_weight
+    return center, (change - center[:, None]) ** 2 @ x_weight
+
+
+def _separated_slopes(moments: Moments, c: float, rho: float, order: int) -> tuple[float, float]:
+    outer, inner = math.sqrt(c) * moments.deviation, math.sqrt(rho) * moments.deviation
+    reach, window = _REACH * outer, _REACH * inner
+    kinks = moments.panels.kinks(reach + window)
+    places = np.array([kink.place for kink in kinks])
+    breaks = moments.panels.breakpoints(reach)
+    ends = [breaks, outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS, places - window, places + window]
+    edges = np.unique(np.clip(np.concatenate(ends), -reach, reach))
+    data = _far_from_kinks(moments, edges, places, outer, inner, order)
+    with np.errstate(over="ignore"):
+        for kink in kinks:
+            data += _around_kink(moments, kink, outer, inner, order)
+    fallen = rho * data  # V'/q
+    return ((moments.variance - fallen) if math.isfinite(data) else moments.variance) / c, data
+
+
+def _far_from_kinks(
+    moments: Moments, edges: Array, places: Array, outer: float, inner: float, order: int
+) -> float:
+    middles = (edges[1:] + edges[:-1]) / 2
+    far = (np.abs(middles[:, None] - places) > _REACH * inner * (1 - 1e-9)).all(axis=1)
+    if not far.any():
+        return 0.0
+    m, weight = on_panels(np.stack([edges[:-1], edges[1:]], axis=-1)[far], order)
+    m, weight = m.ravel(), (weight * gaussian_density(m / outer) / outer).ravel()
+    if inner * _REACH < 1e-9 * float(np.diff(edges).min(initial=1.0)):
+        return float(weight @ moments.function.derivative(m) ** 2)
+    return float(weight @ _change_in_panel(moments, m, inner)[1])
+
+
+def _around_kink(moments: Moments, kink: Kink, outer: float, inner: float, order: int) -> float:
+    """Return the part of ``V'/V`` that comes from ``|m − κ| < 12 √V``, in units ``y = (m − κ)/√V``."""
+    gaussian = (np.concatenate([outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS]) - kink.place) / inner
+    ends = np.concatenate([_KINK_ENDS, -_KINK_ENDS, gaussian, [-_REACH, 0.0, _REACH]])
+    y, weight = on_panels(np.unique(np.clip(ends, -_REACH, _REACH)), order)
+    weight = weight * gaussian_density((kink.place + inner * y) / outer) * (inner / outer)
+    y, weight = y[weight > 0], weight[weight > 0]
+    if not y.size:
+        return 0.0
+    x, x_weight = _inner_rule(np.clip(-y[:, None], -_REACH, _REACH), order)
+    t = y[:, None] + x
+    along, share = legendre(4)
+    step = np.maximum(inner * np.abs(t[..., None]) * along, max(kink.uncertainty, 1e-300))
+    slopes = moments.function.derivative(kink.place + np.sign(t[..., None]) * step) @ share
+    change = t * slopes
+    if kink.jump:
+        change = change + np.where(t > 0, kink.jump / inner, 0.0)
+    center = np.einsum("ij,ij->i", x_weight, change)
+    deviation = change - center[:, None]
+    return float(weight @ np.einsum("ij,ij,ij->i", x_weight, deviation, deviation))
+
+
+def gaussian_density(z: Array) -> Array:
+    """Return the density of N(0, 1)."""
+    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+
+
+def _hermite_rule() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(10)
+    return np.asarray(nodes), np.asarray(weights / math.sqrt(2 * math.pi))
+
+
+def _relative(a: float, b: float) -> float:
+    if a == b:
+        return 0.0
+    return abs(a - b) / abs(b) if b else math.inf
