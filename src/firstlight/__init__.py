@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from firstlight.architecture.blueprint import Blueprint as Blueprint
     from firstlight.diagnosis.comparing import compare as compare
+    from firstlight.measurement.measuring import measure as measure
     from firstlight.results.archive import load as load
     from firstlight.results.comparison import Comparison as Comparison
     from firstlight.results.guesses import Guesses as Guesses
@@ -29,6 +30,7 @@ _HOMES = {
     "Profile": "firstlight.results.profile",
     "compare": "firstlight.diagnosis.comparing",
     "load": "firstlight.results.archive",
+    "measure": "firstlight.measurement.measuring",
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",
 }

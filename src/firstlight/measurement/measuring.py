@@ -1,0 +1,257 @@
+"""``measure``: nn.Module (or factory, or Blueprint) and data → Profile, over an ensemble of initializations.
+
+Enters: a model and data of any kind. Leaves: a ``Profile`` whose numbers depend on (model, data, seed) and on
+nothing else, to rounding. The user's model, its hooks and all random generators are as they were, whatever
+happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from firstlight.errors import UsageError, one_of
+from firstlight.measurement.asking import asked_for
+from firstlight.measurement.batches import as_batches
+from firstlight.measurement.initialization import Draw, drawing
+from firstlight.measurement.kinds import batch_norms
+from firstlight.measurement.observing import OUTPUT, Seen, Setting, layer_keys, observe
+from firstlight.measurement.scouting import settle
+from firstlight.measurement.seeding import random_state_preserved
+from firstlight.measurement.summarizing import ratio_of_averages, summarize
+from firstlight.measurement.taps import Layers
+from firstlight.results.guesses import Guesses
+from firstlight.results.profile import Profile
+from firstlight.results.provenance import Coverage, CoverageEntry, Provenance
+
+__all__ = ["measure"]
+
+_MANY, _TOP = 1000, 256
+"""With more labels than ``_MANY`` (a vocabulary) only the ``_TOP`` most guessed keep columns of their own."""
+_STOP_EVERY = 8
+"""Initializations between two looks at the interval: fixed, so that where it stops does not depend on timing."""
+
+
+def measure(
+    model: nn.Module | Callable[..., nn.Module] | Any,
+    data: Any,
+    *,
+    inits: int = 64,
+    seed: int = 0,
+    quantities: str | Iterable[str] = "standard",
+    layers: Layers = None,
+    mode: str = "train",
+    batch_size: int | None = None,
+    max_samples: int | None = None,
+    precision: float | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    redraw: str | Callable[[nn.Module], object] | None = None,
+    loss: Callable[[Any, Any], Tensor] | None = None,
+) -> Profile:
+    """Measure what an untrained network does to data, over many initializations.
+
+    Args:
+        model: An ``nn.Module`` (copied and re-drawn), a factory without required arguments, or a
+            ``Blueprint``.
+        data: A tensor or array of samples, (x, y), a dictionary of tensors, a ``Dataset``, a ``DataLoader``,
+            any iterable of batches, or the name of a data set.
+        inits: How many initializations; with ``precision``, at most.
+        seed: Names the initializations: number ``i`` of a seed is the same for ever.
+        quantities: ``"standard"`` (guesses and what one pass gives), ``"all"``, or names.
+        layers: Names, fnmatch patterns, ``re:`` expressions, ``~`` exclusions, or a predicate of (name,
+            module); ``"standard"`` is every dense, convolutional and norm output, ``"output"`` the output
+            alone. The output is always there, last.
+        mode: ``"train"``: batch norms use the statistics of their batch; ``"eval"``: their running ones.
+            Everything else (dropout) is as in evaluation in both.
+        batch_size: Samples in a batch, where the data is ours to cut. Matters to the numbers only for batch
+            norm in train mode.
+        max_samples: At most so many samples, drawn by the seed where the data has a length.
+        precision: Stop as soon as the 95 % interval of the output's γ is within this fraction of it.
+        device: Where to run; by default where the model is.
+        progress: Whether to show a bar on a terminal.
+        redraw: ``None`` for the model's own law, ``"keep"`` (with ``inits=1``) for the weights as they are,
+            ``"kaiming_normal"`` or another named law, or a callable that draws the parameters of the module
+            it is given.
+        loss: A function of (output, target) whose gradient is measured instead of that of a random linear
+            read-out.
+
+    Returns:
+        A profile by layer, with guesses, coverage and provenance. Pressing Ctrl-C keeps the initializations
+        that are complete.
+    """
+    _check(inits, mode, precision, redraw)
+    asked = asked_for(quantities)
+    notes: list[str] = []
+    batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
+    with random_state_preserved(), _plain_attention_layers():
+        try:
+            draw = drawing(model, seed=seed, redraw=redraw)
+            prepare = _preparation(mode, device)
+            if not asked.order and asked.names == {"guesses"}:
+                layers = "output"
+            setting, found = settle(
+                prepare(draw.module_of(0)),
+                batches,
+                asked,
+                layers=layers,
+                seed=seed,
+                batch_size=batch_size,
+                loss=loss,
+            )
+            notes += [*draw.notes, *found]
+            seen = _ensemble(draw, prepare, setting, inits, precision, progress, notes)
+        finally:
+            batches.close()
+    return _profile(seen, setting, draw, mode, inits, precision, notes)
+
+
+def _check(inits: int, mode: str, precision: float | None, redraw: object) -> None:
+    if isinstance(inits, bool) or not isinstance(inits, int | np.integer) or inits < 1:
+        raise UsageError(f"measure(inits): expected a whole number of at least 1, got {inits!r}")
+    if mode not in ("train", "eval"):
+        raise one_of("measure(mode)", mode, ["train", "eval"])
+    if precision is not None and not 0 < precision < 1:
+        raise UsageError(f"measure(precision): expected a fraction between 0 and 1, got {precision!r}")
+    if isinstance(redraw, str) and redraw == "keep" and inits != 1:
+        raise UsageError(
+            f"measure(redraw='keep'): the weights as they are make one initialization, got inits={inits}; pass inits=1"
+        )
+
+
+def _preparation(mode: str, device: str | torch.device | None) -> Callable[[nn.Module], nn.Module]:
+    def prepare(module: nn.Module) -> nn.Module:
+        module.eval()
+        if mode == "train":
+            for item in batch_norms(module):
+                item.train()
+        return module if device is None else module.to(device)
+
+    return prepare
+
+
+class _plain_attention_layers:  # noqa: N801 - reads as the context it is
+    """Transformer layers call their modules instead of one fused kernel that hides them."""
+
+    def __enter__(self) -> None:
+        self.enabled = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+
+    def __exit__(self, *exception: object) -> None:
+        torch.backends.mha.set_fastpath_enabled(self.enabled)
+
+
+def _ensemble(
+    draw: Draw,
+    prepare: Callable[[nn.Module], nn.Module],
+    setting: Setting,
+    inits: int,
+    precision: float | None,
+    progress: bool,
+    notes: list[str],
+) -> list[Seen]:
+    """All initializations, or those that were complete when the user or the precision stopped it."""
+    seen: list[Seen] = []
+    try:
+        for index in _counted(inits, progress):
+            seen.append(observe(prepare(draw.module_of(index)), setting, index))
+            if precision is not None and len(seen) % _STOP_EVERY == 0 and _precise(seen, setting, precision):
+                notes.append(
+                    f"stopped after {len(seen)} initializations: γ of the output is known within ±{precision:.0%}"
+                )
+                break
+        else:
+            if precision is not None and not _precise(seen, setting, precision):
+                notes.append(
+                    f"γ of the output is not known within ±{precision:.0%} after {inits} initializations"
+                )
+    except KeyboardInterrupt:
+        if not seen:
+            raise
+        notes.append(f"interrupted: {len(seen)} of {inits} initializations are complete")
+    return seen
+
+
+def _counted(inits: int, progress: bool) -> Iterator[int]:
+    from tqdm import tqdm
+
+    # disable=None hides the bar where stderr is no terminal; without smoothing the estimate is the plain average.
+    yield from tqdm(
+        range(inits),
+        desc="initializations",
+        unit="init",
+        smoothing=0,
+        leave=False,
+        disable=None if progress else True,
+    )
+
+
+def _precise(seen: list[Seen], setting: Setting, precision: float) -> bool:
+    if len(seen) < 2:
+        return False
+    key = layer_keys(setting.plan)[-1]
+    centers, variances = (
+        np.array([[item.values[name][key]] for item in seen]) for name in ("center_variance", "data_variance")
+    )
+    gamma, error = ratio_of_averages(centers, variances)
+    return bool(1.96 * error[0] <= precision * gamma[0])
+
+
+def _profile(
+    seen: list[Seen],
+    setting: Setting,
+    draw: Draw,
+    mode: str,
+    inits: int,
+    precision: float | None,
+    notes: list[str],
+) -> Profile:
+    plan, keys = setting.plan, layer_keys(setting.plan)
+    kinds = [tap.kind for tap in plan.taps] + ([OUTPUT] if plan.output is None else [])
+    entries = [CoverageEntry(tap.key, tap.module, "measured") for tap in plan.taps]
+    if plan.output is None:
+        entries.append(CoverageEntry(OUTPUT, OUTPUT, "measured"))
+    sizes = sorted(set().union(*(item.batch_sizes for item in seen)))
+    provenance = Provenance(
+        engine="measurement",
+        model=draw.description,
+        data=setting.batches.description,
+        seed=setting.seed,
+        mode=mode,
+        settings={
+            "inits": len(seen),
+            "samples": seen[0].samples,
+            "batch_sizes": sizes,
+            "redraw": draw.method,
+            "quantities": sorted(setting.asked.names),
+            "precision": precision,
+            "dtype": str(setting.dtype).removeprefix("torch."),
+            "device": str(setting.device),
+            "dropout": "off",
+            "variance": "over the data at hand (1/n)",
+        },
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    return Profile.from_layers(
+        keys,
+        summarize(seen, keys, setting.asked),
+        provenance=provenance,
+        coverage=Coverage((*entries, *plan.unseen)),
+        guesses=_guesses(seen),
+        kinds=["norm" if kind == "channel norm" else kind for kind in kinds],
+    )
+
+
+def _guesses(seen: list[Seen]) -> Guesses | None:
+    found = [item.guesses for item in seen if item.guesses is not None]
+    if not found:
+        return None
+    return Guesses.from_counts(
+        np.stack([item.counts.numpy() for item in found]),
+        ties=np.array([item.ties / item.rows for item in found]),
+        top=_TOP if len(found[0].counts) > _MANY else None,
+    )

@@ -1,0 +1,196 @@
+r"""Centre, variance, third and fourth central moments and mean absolute value of every unit, streaming.
+
+Enters: blocks of values. Leaves, from counts :math:`n`, means :math:`m_u` and central sums :math:`M_{p,u} =
+\sum (x - m_u)^p`,
+
+.. math:: C = ⟨m_u^2⟩,\quad V = ⟨M_{2,u}/n⟩,\quad γ = C/V,\quad ν_2 = C + V,\quad μ_4 = ⟨n M_{4,u} /
+M_{2,u}^2⟩,
+
+with :math:`⟨·⟩` over units; variances are over the data at hand (1/n), as in the papers and in dataset
+theory.
+
+A block is reduced in cache-sized pieces about its own mean in the tensor's precision, and pieces are merged
+in float64 (Chan, Golub & LeVeque 1979; Pébay 2008, third and fourth moments), so V/C may be as small as the
+values themselves resolve. A piece whose powers leave the range of its precision is reduced in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from firstlight.measurement.layouts import Planes, Rows
+
+__all__ = ["Moments", "finalize", "init", "merge", "merge_many", "update"]
+
+_PIECE = 1 << 18
+"""Elements reduced at a time: a float32 piece and its temporaries stay in a core's cache."""
+_LARGEST, _SMALLEST = 1e17, 1e-15
+"""Squares within these bounds have fourth powers and their sums within float32."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums of each unit over what was seen; float64, shape (unit,). Orders above the one asked for stay zero.
+
+    Attributes:
+        count: Values seen of each unit.
+        mean: Their mean.
+        m2: Σ (x − mean)².
+        m3: Σ (x − mean)³.
+        m4: Σ (x − mean)⁴.
+        absolute: Σ |x|.
+        order: 2, or 4 with the mean absolute value.
+    """
+
+    count: int
+    mean: Tensor
+    m2: Tensor
+    m3: Tensor
+    m4: Tensor
+    absolute: Tensor
+    order: int
+
+
+def init(units: int, *, order: int = 4) -> Moments:
+    """Nothing seen yet."""
+    zeros = torch.zeros(units, dtype=torch.float64)
+    return Moments(0, zeros, zeros, zeros, zeros, zeros, order)
+
+
+def update(state: Moments, block: Rows | Planes) -> Moments:
+    """Take in one block."""
+    return merge(state, _of_block(block, state.order))
+
+
+def merge(first: Moments, second: Moments) -> Moments:
+    """The state after seeing what both have seen.
+
+    >>> a = update(init(1), Rows(torch.tensor([[1.0], [2.0]])))
+    >>> b = update(init(1), Rows(torch.tensor([[3.0], [6.0]])))
+    >>> both = merge(a, b)
+    >>> both.mean.item(), both.m2.item(), both.m4.item(), both.absolute.item()
+    (3.0, 14.0, 98.0, 12.0)
+    """
+    if not first.count or not second.count:
+        return first if first.count else second
+    return merge_many(
+        torch.tensor([[float(first.count)], [float(second.count)]], dtype=torch.float64),
+        *(torch.stack(pair) for pair in zip(_sums(first), _sums(second), strict=True)),
+        count=first.count + second.count,
+        order=first.order,
+    )
+
+
+def merge_many(
+    counts: Tensor,
+    mean: Tensor,
+    m2: Tensor,
+    m3: Tensor,
+    m4: Tensor,
+    absolute: Tensor,
+    *,
+    count: int,
+    order: int,
+) -> Moments:
+    """Merge along the first axis: ``counts`` broadcasts over (part, unit), the others have that shape."""
+    center = (counts * mean).sum(0) / count
+    shift = mean - center
+    between = counts * shift
+    if order == 2:
+        zeros = torch.zeros_like(center)
+        return Moments(count, center, (m2 + between * shift).sum(0), zeros, zeros, zeros, order)
+    square = shift * shift
+    return Moments(
+        count,
+        center,
+        (m2 + between * shift).sum(0),
+        (m3 + 3 * shift * m2 + between * square).sum(0),
+        (m4 + 4 * shift * m3 + 6 * square * m2 + between * square * shift).sum(0),
+        absolute.sum(0),
+        order,
+    )
+
+
+def finalize(state: Moments) -> dict[str, float]:
+    """C, V, γ, ν2, and where asked for μ4 and ν1(|·|), averaged over units; units that never vary have no μ4."""
+    if not state.count:
+        return dict.fromkeys(("center_variance", "data_variance", "gamma", "mean_square"), np.nan)
+    variance = state.m2 / state.count
+    center, data = float((state.mean**2).mean()), float(variance.mean())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gamma = float(np.float64(center) / np.float64(data))
+    values = {"center_variance": center, "data_variance": data, "gamma": gamma, "mean_square": center + data}
+    if state.order >= 4:
+        alive = state.m2 > 0
+        kurtosis = state.m4[alive] / state.count / variance[alive] ** 2
+        values["kurtosis"] = float(kurtosis.mean()) if len(kurtosis) else np.nan
+        values["mean_absolute"] = float(state.absolute.mean()) / state.count
+    return values
+
+
+def _sums(state: Moments) -> tuple[Tensor, ...]:
+    return (state.mean, state.m2, state.m3, state.m4, state.absolute)
+
+
+def _of_block(block: Rows | Planes, order: int) -> Moments:
+    values = block.values
+    if values.dtype in (torch.float16, torch.bfloat16):
+        values = values.float()
+    if isinstance(block, Rows):
+        return _of_rows(values, order)
+    return _of_planes(values, order)
+
+
+def _of_rows(values: Tensor, order: int) -> Moments:
+    rows, units = values.shape
+    step = max(_PIECE // max(units, 1), 1)
+    state = None
+    for start in range(0, rows, step):
+        piece = values[start : start + step]
+        part = Moments(len(piece), *_reduced(piece, 0, order), order)
+        state = part if state is None else merge(state, part)
+    return state if state is not None else init(units, order=order)
+
+
+def _of_planes(values: Tensor, order: int) -> Moments:
+    samples, units, positions = values.shape
+    flat = values.reshape(samples * units, positions)
+    step = max(_PIECE // positions, 1)
+    parts = [_reduced(flat[start : start + step], 1, order) for start in range(0, len(flat), step)]
+    joined = [torch.cat(column).reshape(samples, units) for column in zip(*parts, strict=True)]
+    counts = torch.full((1, 1), float(positions), dtype=torch.float64)
+    return merge_many(counts, *joined, count=samples * positions, order=order)
+
+
+def _reduced(piece: Tensor, axis: int, order: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Mean, central sums and absolute sum along ``axis``; the rounding of the mean is put right in float64."""
+    count = piece.shape[axis]
+    mean = piece.mean(axis, keepdim=True)
+    centred = piece - mean
+    square = centred * centred
+    second = square.sum(axis)
+    if order >= 4:
+        third, fourth = (centred * square).sum(axis), (square * square).sum(axis)
+        absolute = piece.abs().sum(axis).double().cpu()
+    first = centred.sum(axis).double().cpu()
+    second = second.double().cpu()
+    if piece.dtype != torch.float64 and _out_of_range(second / count):
+        return _reduced(piece.double(), axis, order)
+    error = first / count  # of the mean, in the piece's precision
+    exact = mean.squeeze(axis).double().cpu() + error
+    m2 = second - count * error**2
+    if order < 4:
+        return exact, m2.clamp_(min=0), m2, m2, m2
+    third, fourth = third.double().cpu(), fourth.double().cpu()
+    m3 = third - 3 * error * second + 2 * count * error**3
+    m4 = fourth - 4 * error * third + 6 * error**2 * second - 3 * count * error**4
+    return exact, m2.clamp_(min=0), m3, m4.clamp_(min=0), absolute
+
+
+def _out_of_range(variance: Tensor) -> bool:
+    """Whether some unit's fourth powers may have left float32; exact zeros are in range, NaN is out."""
+    return bool((~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))).any())

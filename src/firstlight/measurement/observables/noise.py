@@ -1,0 +1,66 @@
+"""Mean square of a propagated perturbation, in log scale.
+
+Enters: tangents, each with the power of two that was taken off it on the way. Leaves: log Σ dx² and the
+number of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+__all__ = ["NoiseState", "finalize", "init", "merge", "update"]
+
+_LOG2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True)
+class NoiseState:
+    """log Σ dx² (−∞ for nothing) and the number of values."""
+
+    log_sum: float = -np.inf
+    count: int = 0
+
+
+def init() -> NoiseState:
+    """Nothing seen yet."""
+    return NoiseState()
+
+
+def update(
+    state: NoiseState, tangent: Tensor | None, exponent: int = 0, *, count: int | None = None
+) -> NoiseState:
+    """Take in ``tangent · 2^exponent``; without a tangent, ``count`` zeros.
+
+    >>> import torch
+    >>> finalize(update(init(), torch.full((10,), 1e-30), exponent=100)) / 2
+    0.2371...
+    """
+    if tangent is None or not tangent.numel():
+        return merge(state, NoiseState(count=count or 0))
+    largest = float(tangent.abs().amax())
+    if largest == 0:
+        return merge(state, NoiseState(count=tangent.numel()))
+    if not np.isfinite(largest):
+        return merge(state, NoiseState(np.nan, tangent.numel()))
+    shift = int(np.frexp(largest)[1])
+    if abs(shift) > 16:  # squares and their sum stay far inside float32
+        tangent = tangent.double() * 2.0**-shift if abs(shift) > 120 else tangent * 2.0**-shift
+    else:
+        shift = 0
+    total = float((tangent * tangent).sum())
+    return merge(state, NoiseState(float(np.log(total)) + 2 * (shift + exponent) * _LOG2, tangent.numel()))
+
+
+def merge(first: NoiseState, second: NoiseState) -> NoiseState:
+    """The state after seeing what both have seen."""
+    return NoiseState(float(np.logaddexp(first.log_sum, second.log_sum)), first.count + second.count)
+
+
+def finalize(state: NoiseState) -> float:
+    """Logarithm of μ2(dx), the mean square about zero."""
+    if not state.count:
+        return float("nan")
+    return state.log_sum - float(np.log(state.count))

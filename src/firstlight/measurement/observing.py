@@ -1,0 +1,264 @@
+"""One initialization: run the data through it and reduce what the taps show.
+
+Enters: a module in its mode, and the ``Setting`` that all initializations share. Leaves: ``Seen``, the
+float64 numbers of each layer and the guess counts. Signal and noise share one pass (a dual one, where noise
+is asked for); the gradient has a pass of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from firstlight.errors import CouldNotError, DataError, FirstlightError, ModelError
+from firstlight.measurement.asking import Asked
+from firstlight.measurement.batches import Batch, Batches
+from firstlight.measurement.gradients import gradient_scales
+from firstlight.measurement.increments import increments, route
+from firstlight.measurement.layouts import arranged, rows_of
+from firstlight.measurement.observables import effective_rank, guessing, moments, noise
+from firstlight.measurement.outputs import answer
+from firstlight.measurement.seeding import initialization_seed, stream
+from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
+from firstlight.measurement.taps import Plan, Tap, tapped
+
+__all__ = ["INPUT", "OUTPUT", "Seen", "Setting", "layer_keys", "observe", "run"]
+
+INPUT, OUTPUT = "input", "output"
+"""Names of the two ends: the last layer is called ``"output"`` where no module's output is the model's."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all initializations share.
+
+    Attributes:
+        plan: What runs and what is tapped.
+        asked: Quantities.
+        seed: Names the initializations.
+        batches: The data.
+        label_axis: Axis of labels of the output, or ``None`` where it is not one of logits.
+        output_axis: Axis of units of the output.
+        positions: Which positions the effective rank of each layer keeps; absent for all.
+        loss: The user's loss of (output, target) for the gradient, instead of a random linear read-out.
+        dtype: Precision of the model.
+        device: Where it is.
+    """
+
+    plan: Plan
+    asked: Asked
+    seed: int
+    batches: Batches
+    label_axis: int | None
+    output_axis: int
+    positions: dict[str, Tensor]
+    loss: Callable[[Any, Any], Tensor] | None
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass
+class Seen:
+    """One initialization.
+
+    Attributes:
+        values: Quantity → layer key → number.
+        guesses: Guess counts, where they were asked for.
+        samples: Samples run.
+        batch_sizes: Sizes of the batches.
+    """
+
+    values: dict[str, dict[str, float]]
+    guesses: guessing.GuessCounts | None
+    samples: int = 0
+    batch_sizes: set[int] = field(default_factory=set)
+
+
+def layer_keys(plan: Plan) -> list[str]:
+    """Layers of the profile in running order, the output last."""
+    keys = [tap.key for tap in plan.taps]
+    return keys if plan.output is not None else [*keys, OUTPUT]
+
+
+def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
+    """Measure initialization ``index``, whose weights ``module`` holds."""
+    watch = _Watch(setting, stream(initialization_seed(setting.seed, index, 1)))
+    with torch.no_grad():
+        for number, batch in enumerate(setting.batches):
+            if index == 0:
+                _check_inputs(batch, number)
+            watch.take(module, batch.converted(setting.dtype, setting.device))
+    seen = watch.finalized()
+    if "gradient_scale" in setting.asked:
+        scales = gradient_scales(
+            module,
+            setting.plan,
+            (batch.converted(setting.dtype, setting.device) for batch in setting.batches),
+            stream(initialization_seed(setting.seed, index, 2)),
+            output=OUTPUT,
+            loss=setting.loss,
+        )
+        seen.values["log_gradient_scale"] = scales
+    return seen
+
+
+def run(module: nn.Module, batch: Batch) -> Any:
+    """Call the model; what it refuses becomes one sentence."""
+    try:
+        return module(*batch.args, **batch.kwargs)
+    except FirstlightError:
+        raise
+    except NotImplementedError as error:
+        raise CouldNotError(
+            f"measure(quantities): an operation of this model has no derivative of the kind needed: "
+            f"{_first_line(error)}; "
+            "leave out the noise, sensitivity and gradient quantities"
+        ) from error
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        if "Expected more than 1 value per channel" in str(error):
+            raise DataError(
+                "measure(batch_size): a batch of 1 sample has no batch statistics; "
+                "expected at least 2 samples in each batch where "
+                "batch norm runs in train mode; choose another batch_size, drop the last batch, or pass mode='eval'"
+            ) from error
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in batch.tensors)
+        raise ModelError(
+            f"measure(model): {type(module).__name__} failed on a batch of shape {shapes}: {_first_line(error)}"
+        ) from error
+
+
+class _Watch:
+    """The states of all taps during the passes of one initialization."""
+
+    def __init__(self, setting: Setting, generator: np.random.Generator) -> None:
+        asked, plan = setting.asked, setting.plan
+        self.setting, self.asked, self.plan, self.generator = setting, asked, plan, generator
+        self.moments: dict[str, moments.Moments] = {}
+        self.noise: dict[str, noise.NoiseState] = {}
+        self.ranks: dict[str, effective_rank.RankState] = {}
+        self.noise_ranks: dict[str, effective_rank.RankState] = {}
+        self.guesses: guessing.GuessCounts | None = None
+        self.samples, self.sizes = 0, set[int]()
+        self.rescaling = Rescaling(plan)
+        self.reduces = bool(asked.order or asked.noise or "effective_rank" in asked)
+        self.route = route(plan) if asked.increments else None
+        self.layers = {*layer_keys(plan)}
+        self.taps = plan.taps if self.reduces else ()
+        if self.route is not None:
+            self.taps = (*self.taps, *self.route.auxiliary)
+
+    def take(self, module: nn.Module, batch: Batch) -> None:
+        """Run one batch."""
+        self.samples += batch.size
+        self.sizes.add(batch.size)
+        entered: dict[str, tuple[Tensor, Tensor]] = {}
+        with ExitStack() as stack:
+            begin = stack.enter_context(tapped(module, self.taps, self._listen))
+            begin()
+            if self.asked.noise:
+                stack.enter_context(tangent_mode())
+                batch = stack.enter_context(dual_batch(batch, self.generator, module, self.plan, entered))
+                stack.enter_context(self.rescaling.hooked(module))
+            tensor, _ = answer(run(module, batch))
+            signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
+            self._guess(signal)
+            if self.plan.output is None and self.reduces:
+                self._reduce(OUTPUT, signal, tangent, self.setting.output_axis, self.rescaling.exponent)
+            for signal, tangent in entered.values():
+                self._reduce(INPUT, signal, tangent, 1 if signal.ndim >= 4 else -1, 0)
+
+    def finalized(self) -> Seen:
+        """Numbers of every layer."""
+        values: dict[str, dict[str, float]] = {}
+        for key, state in self.moments.items():
+            for name, value in moments.finalize(state).items():
+                values.setdefault(name, {})[key] = value
+        for name, ranks in (("effective_rank", self.ranks), ("noise_effective_rank", self.noise_ranks)):
+            if ranks:
+                values[name] = {key: effective_rank.finalize(state) for key, state in ranks.items()}
+        if self.asked.noise:
+            logs = {key: noise.finalize(state) for key, state in self.noise.items()}
+            values["log_noise_variance"] = logs
+            if self.asked.order:
+                values["log_sensitivity"] = self._log_sensitivity(logs, values["data_variance"])
+            if self.route is not None:
+                values.update(increments(self.route, values["log_sensitivity"]))
+        return Seen(values, self.guesses, self.samples, self.sizes)
+
+    def _log_sensitivity(self, noises: dict[str, float], variances: dict[str, float]) -> dict[str, float]:
+        """Logarithm of χ at each point; the input's is 0."""
+        with np.errstate(divide="ignore"):
+            ratio = {key: value - float(np.log(variances.get(key, np.nan))) for key, value in noises.items()}
+        return {key: 0.5 * (value - ratio[INPUT]) for key, value in ratio.items()}
+
+    def _listen(self, tap: Tap, tensor: Tensor, args: Any) -> None:
+        signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
+        self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent)
+
+    def _reduce(self, key: str, signal: Tensor, tangent: Tensor | None, axis: int, exponent: int) -> None:
+        """Take one output into the states of its layer."""
+        units = signal.shape[axis] if signal.ndim > 1 else 1
+        chosen = key in self.layers
+        if self.asked.order:
+            state = self.moments.get(key) or moments.init(units, order=self.asked.order if chosen else 2)
+            self.moments[key] = moments.update(state, arranged(signal, axis))
+        if chosen and "effective_rank" in self.asked:
+            rank = self.ranks.get(key) or effective_rank.init(units)
+            self.ranks[key] = effective_rank.update(
+                rank, rows_of(signal, axis, self.setting.positions.get(key))
+            )
+        if not self.asked.noise:
+            return
+        self.noise[key] = noise.update(
+            self.noise.get(key, noise.init()), tangent, exponent, count=signal.numel()
+        )
+        if chosen and "noise_effective_rank" in self.asked:
+            rank = self.noise_ranks.get(key) or effective_rank.init(units)
+            part = torch.zeros_like(signal) if tangent is None else tangent
+            rows = rows_of(part, axis, self.setting.positions.get(key))
+            self.noise_ranks[key] = effective_rank.update(rank, rows)
+
+    def _guess(self, logits: Tensor) -> None:
+        axis = self.setting.label_axis
+        if axis is None:
+            return
+        rows = rows_of(logits, axis)  # (sample · position, label)
+        largest = rows.amax(1)
+        if not bool(torch.isfinite(largest).all()):
+            raise ModelError(self._not_finite(largest))
+        self.guesses = guessing.update(self.guesses or guessing.init(rows.shape[1]), rows)
+
+    def _not_finite(self, largest: Tensor) -> str:
+        count = int((~torch.isfinite(largest)).sum())
+        broken = [key for key, state in self.moments.items() if not bool(torch.isfinite(state.m2).all())]
+        where = f"; the first layer that is not finite is {broken[0]}" if broken else ""
+        return (
+            f"measure(model): the output is NaN or infinite for {count} of {len(largest)} samples{where}; "
+            "expected finite logits; check the scale of inputs and weights, or run in float64"
+        )
+
+
+def _check_inputs(batch: Batch, number: int) -> None:
+    """Refuse NaN and infinite inputs."""
+    for tensor in batch.tensors:
+        if not tensor.is_floating_point() or bool(torch.isfinite(tensor.sum())):
+            continue
+        finite = torch.isfinite(tensor.flatten(1)).all(1) if tensor.ndim > 1 else torch.isfinite(tensor)
+        bad = torch.nonzero(~finite).flatten().tolist()
+        if bad:
+            kind = "NaN" if bool(torch.isnan(tensor).any()) else "infinite"
+            raise DataError(
+                f"measure(data): {kind} inputs in {len(bad)} of {len(tensor)} samples of batch {number} "
+                f"(first: sample {bad[0]}); "
+                "expected finite numbers; drop or fill those samples first"
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

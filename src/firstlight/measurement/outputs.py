@@ -1,0 +1,68 @@
+"""What a model returns: the tensor that carries the answer, and where its labels are.
+
+Enters: a tensor, a tuple, a dictionary or a Hugging Face ``ModelOutput``. Leaves: one tensor and the axis of
+its labels: the last for (sample, label) and for sequences (sample, position, label), axis 1 for maps (sample,
+label, height, width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from firstlight.errors import ModelError
+
+__all__ = ["answer", "first_tensor", "label_axis"]
+
+_LOGITS = ("logits", "out", "prediction_logits", "scores")
+_FEATURES = ("last_hidden_state", "pooler_output", "hidden_states")
+
+
+def answer(output: Any) -> tuple[Tensor, bool]:
+    """The tensor that carries the answer, and whether it is one of logits (hidden states are not)."""
+    if isinstance(output, Tensor):
+        return output, True
+    if isinstance(output, Mapping):
+        for names, logits in ((_LOGITS, True), (_FEATURES, False)):
+            for name in names:
+                if isinstance(output.get(name), Tensor):
+                    return output[name], logits
+    tensor = first_tensor(output)
+    if tensor is None:
+        raise ModelError(
+            f"measure(model): the model returned {type(output).__name__} without a tensor; "
+            "expected logits of shape (sample, label)"
+        )
+    return tensor, True
+
+
+def first_tensor(output: Any) -> Tensor | None:
+    """The first tensor in a tuple, list or dictionary, at any depth."""
+    if isinstance(output, Tensor):
+        return output
+    values = (
+        output.values() if isinstance(output, Mapping) else output if isinstance(output, list | tuple) else ()
+    )
+    for value in values:
+        if (tensor := first_tensor(value)) is not None:
+            return tensor
+    return None
+
+
+def label_axis(logits: Tensor, samples: int) -> int:
+    """Axis of the labels; refuses what has none."""
+    shape = tuple(logits.shape)
+    if logits.ndim < 2 or (logits.ndim == 2 and shape[0] != samples):
+        raise ModelError(
+            f"measure(model): expected logits of shape (sample, label), got {shape} for {samples} samples"
+            "; return one row of logits for each sample"
+        )
+    axis = 1 if logits.ndim >= 4 else -1
+    if shape[axis] == 1:
+        raise ModelError(
+            f"measure(model): the output {shape} has 1 label, so there is nothing to choose between; "
+            "expected at least 2 (for a single logit z, return two: (0, z))"
+        )
+    return axis

@@ -1,0 +1,167 @@
+"""Before the ensemble: run two samples once and settle what all initializations share.
+
+Enters: initialization 0, the data and what is asked. Leaves: a ``Setting`` and the sentences that provenance
+should carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from firstlight.errors import DataError
+from firstlight.measurement.asking import Asked
+from firstlight.measurement.batches import Batches
+from firstlight.measurement.kinds import batch_norms
+from firstlight.measurement.observables.effective_rank import ROWS_LIMIT, UNITS_LIMIT
+from firstlight.measurement.observing import Setting, run
+from firstlight.measurement.outputs import answer, label_axis
+from firstlight.measurement.taps import Layers, Plan, choose, scout
+
+__all__ = ["settle"]
+
+_BLOCK = 1 << 22
+"""Elements of the largest activation in one batch, where batches are ours to cut."""
+_WHOLE = 1 << 27
+"""Largest activation for which batch norm gets the whole data as one batch."""
+_MINIBATCH = 128
+_RANK_SHARE = 0.5
+"""Multiplications spent on covariances, as a share of the forward pass."""
+
+
+def settle(
+    module: nn.Module,
+    batches: Batches,
+    asked: Asked,
+    *,
+    layers: Layers,
+    seed: int,
+    batch_size: int | None,
+    loss: Callable[[Any, Any], Tensor] | None,
+) -> tuple[Setting, list[str]]:
+    """Scout and decide."""
+    notes: list[str] = []
+    first = next((item for item in module.parameters() if item.is_floating_point()), torch.zeros(()))
+    batch = batches.first().converted(first.dtype, first.device)
+    sample = batch.head(2)
+    _check_type(sample.tensors, module)
+    with torch.no_grad():
+        plan, output = scout(module, lambda: run(module, sample), sample.tensors)
+    if any(tensor.is_floating_point() for tensor in sample.tensors):
+        plan = replace(plan, embedding=None)
+    plan = choose(plan, module, layers, with_activations=asked.increments)
+    tensor, logits = answer(output)
+    axis = label_axis(tensor, sample.size) if logits and "guesses" in asked else None
+    if not logits and "guesses" in asked:
+        notes.append("the model returns hidden states, no logits: there are no guesses")
+    batches = _cut(batches, plan, module, tensor, sample.size, batch_size, notes)
+    return (
+        Setting(
+            plan=plan,
+            asked=asked,
+            seed=seed,
+            batches=batches,
+            label_axis=axis,
+            output_axis=axis if axis is not None else (1 if tensor.ndim >= 4 else -1),
+            positions=_positions(plan, asked, sample.size, batches.samples, notes),
+            loss=loss,
+            dtype=first.dtype,
+            device=first.device,
+        ),
+        notes,
+    )
+
+
+def _check_type(tensors: list[Tensor], module: nn.Module) -> None:
+    embeds = any(isinstance(item, nn.Embedding | nn.EmbeddingBag) for item in module.modules())
+    if not embeds and not any(tensor.is_floating_point() for tensor in tensors):
+        raise DataError(
+            f"measure(data): the inputs are {tensors[0].dtype}, and the model has no embedding to read whole numbers; "
+            "expected floating point; convert them (x.float() / 255 for images)"
+        )
+
+
+def _cut(
+    batches: Batches,
+    plan: Plan,
+    module: nn.Module,
+    output: Tensor,
+    scouted: int,
+    batch_size: int | None,
+    notes: list[str],
+) -> Batches:
+    """Batches of a size that memory bears; where batch norm sees them, of a size that is stated."""
+    coupled = any(item.training for item in batch_norms(module))
+    notes.extend(batches.notes)
+    if batches.cut is None:
+        return batches
+    total = batches.samples or 1
+    largest = max([output.numel(), *(_numel(tap.shape) for tap in plan.ran)]) // scouted
+    if batch_size is None:
+        if not coupled:
+            batch_size = min(max(_BLOCK // max(largest, 1), 8), total)
+        elif total * largest <= _WHOLE:
+            batch_size = total
+            notes.append(f"batch norm saw all {total} samples as one batch")
+        else:
+            batch_size = min(_MINIBATCH, total)
+            notes.append(
+                f"batch norm saw shuffled batches of {batch_size}, the same for every initialization; "
+                "choose others by batch_size="
+            )
+    if coupled and total > batch_size and total % batch_size == 1:
+        raise DataError(
+            f"measure(batch_size): {total} samples in batches of {batch_size} leave a last batch of 1 sample, "
+            "which has no batch statistics; "
+            "choose another batch_size, max_samples, or mode='eval'"
+        )
+    return batches.cut(batch_size, coupled)
+
+
+def _positions(
+    plan: Plan, asked: Asked, scouted: int, samples: int | None, notes: list[str]
+) -> dict[str, Tensor]:
+    """Evenly spaced positions of each layer whose covariances cost at most a share of one forward pass."""
+    ranks = ("effective_rank" in asked) + ("noise_effective_rank" in asked)
+    if not ranks:
+        return {}
+    forward = sum(tap.weight * _numel(tap.shape) // max(tap.units, 1) for tap in plan.ran)
+    cost = ranks * sum(
+        _numel(tap.shape) // max(tap.units, 1) * tap.units**2
+        for tap in plan.taps
+        if tap.units <= UNITS_LIMIT and tap.positions > 1
+    )
+    share = min(1.0, _RANK_SHARE * forward / cost) if cost else 1.0
+    chosen: dict[str, Tensor] = {}
+    for tap in plan.taps:
+        total = tap.positions
+        kept = max(1, int(total * share))
+        if tap.units > UNITS_LIMIT:
+            kept = max(1, min(total, ROWS_LIMIT // (samples or ROWS_LIMIT)))
+        if kept < total:
+            chosen[tap.key] = (
+                torch.linspace(0, total - 1, kept).round().long() if kept > 1 else torch.tensor([total // 2])
+            )
+    if chosen:
+        notes.append(
+            f"effective ranks of {len(chosen)} layers are over evenly spaced positions "
+            f"({share:.0%} where units ≤ {UNITS_LIMIT})"
+        )
+    wide = [tap.key for tap in plan.taps if tap.units > UNITS_LIMIT]
+    if wide:
+        notes.append(
+            f"effective ranks of {len(wide)} layers with more than {UNITS_LIMIT} units "
+            f"are over at most {ROWS_LIMIT} rows"
+        )
+    return chosen
+
+
+def _numel(shape: tuple[int, ...]) -> int:
+    total = 1
+    for length in shape:
+        total *= length
+    return total

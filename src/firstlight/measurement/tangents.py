@@ -1,0 +1,181 @@
+r"""First-order noise through any network: a forward-mode tangent beside the signal, seen by the same taps.
+
+Enters: a batch and i.i.d. N(0, 1) noise on it (for tokens: on the embedding). Leaves: at each tap the tangent
+:math:`dx^l`, so that
+
+.. math:: χ^l = \sqrt{\frac{μ_2(dx^l)/μ_2(x^l)}{μ_2(dx^0)/μ_2(x^0)}}.
+
+- Batch norm divides the noise by √(σ² + ε) with its statistics held fixed; layer norms are differentiated in
+  full.
+- Fused attention has no forward-mode rule, so the plain one runs.
+- Where the whole signal passes through one module (a Sequential's children), a tangent that leaves [2⁻²⁰,
+  2²⁰] is rescaled by a power of two, which is exact; the exponents are chosen on the first batch of an
+  initialization and kept.
+
+Reference: Labatie, *Characterizing well-behaved vs. pathological deep neural networks*, ICML 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+from firstlight.errors import CouldNotError
+from firstlight.measurement.batches import Batch
+from firstlight.measurement.taps import Plan
+
+__all__ = ["Rescaling", "dual_batch", "split", "tangent_mode"]
+
+_BAND = 20
+"""A tangent is rescaled when its largest entry leaves [2^-20, 2^20]."""
+
+
+@contextmanager
+def tangent_mode() -> Iterator[None]:
+    """Forward-mode differentiation with plain attention and fixed batch statistics."""
+    with ExitStack() as stack:
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(forward_ad.dual_level())
+        stack.enter_context(_FixedBatchStatistics())
+        yield
+
+
+def split(tensor: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Signal and noise."""
+    primal, tangent = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
+    return primal, tangent
+
+
+def _dual(primal: Tensor, tangent: Tensor) -> Tensor:
+    made: Tensor = forward_ad.make_dual(primal, tangent)  # type: ignore[no-untyped-call]
+    return made
+
+
+@contextmanager
+def dual_batch(
+    batch: Batch,
+    noise: np.random.Generator,
+    module: nn.Module,
+    plan: Plan,
+    points: dict[str, tuple[Tensor, Tensor]],
+) -> Iterator[Batch]:
+    """The batch with noise on its floating inputs, or on the embedding's output; ``points`` says where."""
+
+    def noisy(tensor: Tensor) -> Tensor:
+        drawn = noise.standard_normal(tuple(tensor.shape), dtype=np.float32)
+        tangent = torch.from_numpy(drawn).to(tensor.device, tensor.dtype)
+        points.setdefault("input", (tensor, tangent))
+        return _dual(tensor, tangent)
+
+    floating = [tensor for tensor in batch.tensors if tensor.is_floating_point()]
+    if floating and plan.embedding is None:
+
+        def dual(value: Any) -> Any:
+            return noisy(value) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+        yield Batch(
+            tuple(dual(value) for value in batch.args),
+            {name: dual(value) for name, value in batch.kwargs.items()},
+            batch.target,
+        )
+        return
+    if plan.embedding is None:
+        raise CouldNotError(
+            "measure(quantities): noise needs inputs of floating point or an nn.Embedding to enter at; "
+            "this model has integer inputs and no embedding"
+        )
+    entered: list[bool] = []
+
+    def enter(_: nn.Module, args: Any, output: Tensor) -> Tensor | None:
+        if entered:
+            return None
+        entered.append(True)
+        return noisy(output)
+
+    handle = dict(module.named_modules())[plan.embedding].register_forward_hook(enter, prepend=True)
+    try:
+        yield batch
+    finally:
+        handle.remove()
+
+
+class Rescaling:
+    """Powers of two taken off the tangent at a Sequential's joints; the same for all batches of one initialization."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.joints = plan.joints
+        self.chosen: dict[str, int] = {}
+        self.exponent = 0
+
+    @contextmanager
+    def hooked(self, module: nn.Module) -> Iterator[None]:
+        """Rescale while ``module`` runs once; entered after the taps, so that they see a tangent first."""
+        self.exponent = 0
+        handles = []
+        try:
+            for name, item in module.named_modules():
+                if name in self.joints:
+                    handles.append(item.register_forward_hook(self._hook(name)))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _hook(self, name: str) -> Any:
+        def rescale(_: nn.Module, args: Any, output: Any) -> Any:
+            if not isinstance(output, Tensor):
+                return None
+            primal, tangent = split(output)
+            if tangent is None:
+                return None
+            if name not in self.chosen:
+                self.chosen[name] = self._exponent_of(tangent)
+            exponent = self.chosen[name]
+            if not exponent:
+                return None
+            self.exponent += exponent
+            return _dual(primal, tangent * 2.0**-exponent)
+
+        return rescale
+
+    def _exponent_of(self, tangent: Tensor) -> int:
+        largest = float(tangent.abs().amax())
+        if largest == 0 or not np.isfinite(largest):
+            return 0
+        exponent = int(np.frexp(largest)[1])
+        return exponent if abs(exponent) > _BAND else 0
+
+
+class _FixedBatchStatistics(TorchFunctionMode):
+    """Batch norm of a dual tensor: the signal normalized as ever, the noise only scaled.
+
+    Every batch norm, as a module or as a function, arrives at ``torch.batch_norm``.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function is not torch.batch_norm:
+            return function(*args, **kwargs)
+        values, weight, bias, running_mean, running_var, training, momentum, epsilon, *_ = args
+        primal, tangent = split(values)
+        if tangent is None:
+            return function(*args, **kwargs)
+        if training:
+            output, _, inverse = torch.native_batch_norm(
+                primal, weight, bias, running_mean, running_var, True, momentum, epsilon
+            )
+        else:
+            output = function(primal, *args[1:], **kwargs)
+            inverse = (running_var + epsilon).rsqrt()
+        gain = inverse if weight is None else inverse * weight
+        return _dual(output, tangent * gain.reshape(1, -1, *[1] * (primal.ndim - 2)))
