@@ -1,14 +1,16 @@
 r"""The law of guesses counted over finitely many data points.
 
-Enters: the law of the fractions and a number D of data points. Leaves: the law of the counted fraction K/D of one label,
+Enters: the law of the fractions and a number D of data points. Leaves: the law of the counted fraction K/D
+of one label,
 
 .. math:: P(K = k) = \int \binom{D}{k} g^k (1-g)^{D-k} f(g)\, dg.
 
-Two labels, exactly: with g = Φ(z), z ~ N(0, γ), each integrand is log-concave in z (log Φ is concave), so it has one mode and falls
-off on both sides at a rate that never slackens. Each k is integrated over its own window, from where the integrand has fallen by
-e⁻⁴⁰ to where it has again, in two Gauss–Legendre panels that meet at the mode. The scale of the window
-follows √γ or 1/√D, whichever is smaller, so the rule knows no hard γ. Beyond |z| = 11 the end counts keep an untouched
-Gaussian tail, which is added in closed form. More labels: from counted draws, pooled over the exchangeable labels.
+Two labels, exactly: with g = Φ(z), z ~ N(0, γ), each integrand is log-concave in z (log Φ is concave), so
+it has one mode and falls off on both sides at a rate that never slackens. Each k is integrated over its own
+window, from where the integrand has fallen by e⁻⁴⁰ to where it has again, in two Gauss–Legendre panels that
+meet at the mode. The scale of the window follows √γ or 1/√D, whichever is smaller, so the rule knows no
+hard γ. Beyond |z| = 11 the end counts keep an untouched Gaussian tail, which is added in closed form. More
+labels: from counted draws, pooled over the exchangeable labels.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class CountedLaw:
     @cached_property
     def pmf(self) -> Array:
         """P(K = k) of one label for k = 0 … D."""
-        if self.law.atoms:
+        if (
+            self.law.atoms or self.law.root_gamma**2 * self.samples < 1e-17
+        ):  # no count can tell so small a γ from 0
             return self._atomic()
         if self.law.labels == 2:
             half = _mixture(self.law, self.samples, np.arange(self.samples // 2 + 1))
@@ -69,7 +73,9 @@ class CountedLaw:
     def cdf(self, g: ArrayLike) -> Array:
         """P(K/D ≤ g)."""
         values = np.asarray(g, dtype=np.float64)
-        counts = np.floor(values * self.samples + 1e-9).clip(-1, self.samples)  # a fraction is a count over D, up to rounding
+        counts = np.floor(values * self.samples + 1e-9).clip(
+            -1, self.samples
+        )  # a fraction is a count over D, up to rounding
         padded = np.concatenate([[0.0], self._cumulative])
         found = padded[np.where(np.isnan(counts), 0, counts + 1).astype(np.intp)]
         return np.asarray(np.where(np.isnan(values), np.nan, found))[()]
@@ -79,7 +85,10 @@ class CountedLaw:
         values = np.asarray(g, dtype=np.float64)
         if self.exact:
             return np.zeros_like(values)[()]
-        flat = [float((self._draws <= value + 1e-9 / self.samples).mean(axis=1).std(ddof=1)) for value in values.ravel()]
+        flat = [
+            float((self._draws <= value + 1e-9 / self.samples).mean(axis=1).std(ddof=1))
+            for value in values.ravel()
+        ]
         return np.asarray(np.reshape(flat, values.shape) / np.sqrt(len(self._draws)))[()]
 
     def quantile(self, p: ArrayLike) -> Array:
@@ -112,12 +121,17 @@ class CountedLaw:
         if self.law.labels == 2:
             counts = np.floor(values * self.samples + 1e-9).clip(-1, self.samples)
             padded = np.concatenate([[0.0], self._cumulative])
-            inside = padded[(counts + 1).astype(np.intp)] - padded[np.clip(self.samples - counts, 0, None).astype(np.intp)]
+            inside = (
+                padded[(counts + 1).astype(np.intp)]
+                - padded[np.clip(self.samples - counts, 0, None).astype(np.intp)]
+            )
             return np.asarray(np.where(2 * counts >= self.samples, inside, 0.0))[()]
         if self.law.atoms:
             return np.asarray(np.where(values >= 1, 1.0, 0.0))[()]
         greatest = np.sort(self._draws.max(axis=1))
-        return np.asarray(np.searchsorted(greatest, values + 1e-9 / self.samples, side="right") / greatest.size)[()]
+        return np.asarray(
+            np.searchsorted(greatest, values + 1e-9 / self.samples, side="right") / greatest.size
+        )[()]
 
     def sample(self, n: int, *, seed: int = 0) -> Array:
         """Counted fractions of ``n`` initializations, ``(n, label)``."""
@@ -136,7 +150,7 @@ class CountedLaw:
         from scipy.special import bdtr
 
         pmf = np.zeros(self.samples + 1)
-        if self.law.root_gamma == 0:
+        if self.law.root_gamma < 1:
             below = bdtr(np.arange(self.samples + 1.0), self.samples, 1 / self.law.labels)
             return np.diff(below, prepend=0.0)
         pmf[0], pmf[-1] = 1 - 1 / self.law.labels, 1 / self.law.labels
@@ -178,11 +192,13 @@ def _mode(k: Array, samples: int, scale: float) -> Array:
     """Where the log-concave kernel is greatest within reach: bisection on its falling derivative."""
     from scipy.special import log_ndtr
 
-    low, high = np.full_like(k, -min(_REACH, 1e3 * scale)), np.zeros_like(k)  # k ≤ D/2: not right of the middle
+    low, high = np.full_like(k, -_REACH), np.zeros_like(k)  # k ≤ D/2: not right of the middle
     for _ in range(60):
         z = (low + high) / 2
         bell = -0.5 * z * z - 0.5 * np.log(2 * np.pi)
-        slope = k * np.exp(bell - log_ndtr(z)) - (samples - k) * np.exp(bell - log_ndtr(-z)) - z / scale / scale
+        slope = (
+            k * np.exp(bell - log_ndtr(z)) - (samples - k) * np.exp(bell - log_ndtr(-z)) - z / scale / scale
+        )
         low, high = np.where(slope > 0, z, low), np.where(slope > 0, high, z)
     return (low + high) / 2
 
@@ -210,12 +226,14 @@ def _log_binomial(k: Array, samples: int) -> Array:
 
 
 def _stirling_error(n: Array) -> Array:
-    """log n! − log(√(2πn) (n/e)ⁿ)."""
+    """Log n! − log(√(2πn) (n/e)ⁿ)."""
     from scipy.special import gammaln
 
     large = np.maximum(n, 16.0)
     inverse = 1 / (large * large)
-    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse / 1188)))) / large
+    series = (
+        1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse / 1188)))
+    ) / large
     small = np.maximum(n, 1.0)
     direct = gammaln(small + 1) - (small + 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
     return np.where(n >= 16, series, direct)

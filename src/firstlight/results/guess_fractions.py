@@ -1,19 +1,21 @@
 """Class fractions of one wide network, exactly, from the centres of its outputs.
 
-Enters: the centres ``a_c = μ_c/√V`` of the outputs, in units of the standard deviation over the data. Leaves: the fraction of
-data points on which each output is the greatest::
+Enters: the centres ``a_c = μ_c/√V`` of the outputs, in units of the standard deviation over the data.
+Leaves: the fraction of data points on which each output is the greatest::
 
     G_c = ∫ φ(t − a_c) Π_{c'≠c} Φ(t − a_c') dt
 
-(one integral per class; the initial-guessing-bias papers approximate it by the greatest rival alone). The integration variable
-is the winning level ``t`` itself, so that all classes share one set of nodes and a draw costs O(nodes · labels), where a
-Gauss–Hermite rule around each class would cost O(nodes · labels²). Everything happens where ``Π Φ`` is neither 0 nor done: from
-8.5 below to 9.5 above the greatest centre, whatever the size of the differences. The integrand is analytic, so the trapezoid rule
-converges faster than any power of its step.
+(one integral per class; the initial-guessing-bias papers approximate it by the greatest rival alone). The
+integration variable is the winning level ``t`` itself, so that all classes share one set of nodes and a
+draw costs O(nodes · labels), where a Gauss–Hermite rule around each class would cost O(nodes · labels²).
+Everything happens where ``Π Φ`` is neither 0 nor done: from 8.5 below to 9.5 above the greatest centre,
+whatever the size of the differences. The integrand is analytic, so the trapezoid rule converges faster than
+any power of its step.
 
-Error control: the integrands sum to the derivative of ``Π Φ``, so exact fractions sum to one and the defect of the sum is
-the error of the rule. It was never found below the error of a single fraction (labels 2 … 100,000, γ from 0 to 10⁶). The step is
-halved, row by row, until the defect is below 10⁻¹³; what is left is rounding, about 10⁻¹⁴.
+Error control: the integrands sum to the derivative of ``Π Φ``, so exact fractions sum to one and the defect
+of the sum is the error of the rule. It was never found below the error of a single fraction (labels 2 …
+100,000, γ from 0 to 10⁶). The step is halved, row by row, until the defect is below 10⁻¹³; what is left is
+rounding, about 10⁻¹⁴.
 """
 
 from __future__ import annotations
@@ -28,10 +30,13 @@ __all__ = ["DEFECT", "fractions_of_centres"]
 DEFECT = 1e-13
 """The greatest departure of a sum of fractions from one that the rule is refined down to (before it is divided out)."""
 
-_BELOW, _ABOVE = 8.5, 9.5  # φ(8.5) ≈ 1e-16; above, the density of the greatest of 1e5 levels is 1e5·φ(9.5) ≈ 1e-15
+_BELOW, _ABOVE = (
+    8.5,
+    9.5,
+)  # φ(8.5) ≈ 1e-16; above, the density of the greatest of 1e5 levels is 1e5·φ(9.5) ≈ 1e-15
 _STEP = 0.4
 _HALVINGS = 6
-_NEGLIGIBLE = 1e-22  # of Π Φ: times the greatest hazard, φ/Φ(−8.5) ≈ 8.6, and the number of nodes, still far below the defect
+_NEGLIGIBLE = 1e-22  # of Π Φ; the hazard φ/Φ that multiplies it stays below 8.7
 _CHUNK = 1 << 17  # elements of a work array: stays in cache, and bounds the memory
 
 
@@ -66,14 +71,14 @@ def _refine(behind: NDArray[np.float64]) -> NDArray[np.float64]:
     if open_rows.size:
         worst = float(np.abs(fractions[open_rows].sum(axis=1) - 1).max())
         raise CouldNotError(
-            f"class fractions of {behind.shape[1]} labels: the quadrature still misses a sum of one by {worst:.1e} at its finest step; "
-            "check that the centres are finite"
+            f"class fractions of {behind.shape[1]} labels: the quadrature still misses a sum of one by {worst:.1e} "
+            "at its finest step; check that the centres are finite"
         )
     return np.asarray(fractions / fractions.sum(axis=1, keepdims=True))
 
 
 def _trapezoid(behind: NDArray[np.float64], step: float, offset: float) -> NDArray[np.float64]:
-    """Sum the integrand over equally spaced levels around the greatest centre; own factor divided out of the product."""
+    """Sum the integrand over equally spaced levels; each label's own factor is divided out of the product."""
     from scipy.special import ndtr
 
     total = np.zeros_like(behind)

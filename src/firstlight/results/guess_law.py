@@ -1,17 +1,20 @@
 r"""The law of guess fractions over the initializations of a wide network.
 
-Enters: γ = C/V at the output and the number of labels M. Leaves: densities, distribution functions, quantiles and exact draws of
-the fraction :math:`G_c` of data points on which label c wins.
+Enters: γ = C/V at the output and the number of labels M. Leaves: densities, distribution functions,
+quantiles and exact draws of the fraction :math:`G_c` of data points on which label c wins.
 
-Over the data, output c of a wide network is Gaussian with variance V around its own centre :math:`\mu_c \sim N(0, C)`. For two labels
-:math:`G_0 = \Phi(\sqrt{\gamma}\,\xi)` with a standard normal :math:`\xi`, so that, at :math:`z = \Phi^{-1}(g)`,
+Over the data, output c of a wide network is Gaussian with variance V around its own centre :math:`\mu_c
+\sim N(0, C)`. For two labels :math:`G_0 = \Phi(\sqrt{\gamma}\,\xi)` with a standard normal :math:`\xi`, so
+that, at :math:`z = \Phi^{-1}(g)`,
 
 .. math:: P(G_0 \le g) = \Phi(z / \sqrt{\gamma}), \qquad f(g) = e^{\frac12 z^2 (1 - 1/\gamma)} / \sqrt{\gamma}.
 
-The law is uniform at γ = 1 exactly: below, it peaks at ½; above, at 0 and 1; at γ = 0 nothing is preferred. These are the regimes.
-For more labels ``guess_fractions`` gives the joint fractions of each draw of centres exactly and ``guess_marginal`` the law of one of them.
+The law is uniform at γ = 1 exactly: below, it peaks at ½; above, at 0 and 1; at γ = 0 nothing is preferred.
+These are the regimes. For more labels ``guess_fractions`` gives the joint fractions of each draw of centres
+exactly and ``guess_marginal`` the law of one of them.
 
-Francazi, Lucchi & Baity-Jesi, *Initial guessing bias*, ICML 2024; the density is their eq. for two classes in closed form.
+Francazi, Lucchi & Baity-Jesi, *Initial guessing bias*, ICML 2024; the density is their eq. for two classes
+in closed form.
 """
 
 from __future__ import annotations
@@ -55,10 +58,12 @@ class Estimate:
 
 
 def regime(gamma: float) -> str:
-    """Name what γ does to the law of guesses: ``"neutral"`` (γ = 0), ``"weak prejudice"`` (γ < 1), ``"deep prejudice"`` (γ ≥ 1).
+    """Name what γ does to the law of guesses.
 
-    γ = 1 is where the density of a binary guess is flat: below it a network typically splits its guesses, from there
-    on the typical network puts most data points into one class.
+    ``"neutral"`` at γ = 0, ``"weak prejudice"`` below 1, ``"deep prejudice"`` from 1 on.
+
+    γ = 1 is where the density of a binary guess is flat: below it a network typically splits its guesses,
+    from there on the typical network puts most data points into one class.
 
     >>> [regime(gamma) for gamma in (0.0, 0.467, 1.0, 18.4)]
     ['neutral', 'weak prejudice', 'deep prejudice', 'deep prejudice']
@@ -79,9 +84,10 @@ def default_draws(labels: int) -> int:
 class GuessLaw:
     """The law of guess fractions at one γ.
 
-    Every method takes γ from 0 (all mass on 1/M) to infinity (all mass on one label), and γ beyond float64 by its logarithm.
-    For two labels everything is in closed form. For more, one label's ``pdf``, ``cdf`` and ``quantile`` carry a Monte-Carlo
-    error that ``cdf_stderr`` states, and ``max`` and ``ranked`` state theirs.
+    Every method takes γ from 0 (all mass on 1/M) to infinity (all mass on one label), and γ beyond float64
+    by its logarithm. For two labels everything is in closed form. For more, one label's ``pdf``, ``cdf``
+    and ``quantile`` carry a Monte-Carlo error that ``cdf_stderr`` states, and ``max`` and ``ranked`` state
+    theirs.
 
     Attributes:
         gamma: Ratio of centre variance to data variance at the output.
@@ -108,11 +114,13 @@ class GuessLaw:
         own = math.log(gamma) if 0 < gamma < math.inf else (-math.inf if gamma == 0 else math.inf)
         if logarithm is None:
             logarithm = own
-        elif math.isfinite(own):
+        elif 1e-300 < gamma < 1e300:
             if not abs(logarithm - own) <= 1e-6 * max(1.0, abs(own)):
-                raise UsageError(f"GuessLaw(log_gamma): expected log γ = {own:.6g} beside γ = {gamma:.6g}, got {logarithm!r}")
+                raise UsageError(
+                    f"GuessLaw(log_gamma): expected log γ = {own:.6g} beside γ = {gamma:.6g}, got {logarithm!r}"
+                )
             logarithm = own
-        elif math.isnan(logarithm) or (logarithm > -700 if gamma == 0 else logarithm < 700):
+        elif math.isnan(logarithm) or (logarithm > -690 if gamma < 1 else logarithm < 690):
             raise UsageError(f"GuessLaw(log_gamma): {logarithm!r} is no logarithm of γ = {gamma}")
         object.__setattr__(self, "gamma", gamma)
         object.__setattr__(self, "labels", int(self.labels))
@@ -127,7 +135,7 @@ class GuessLaw:
     def root_gamma(self) -> float:
         """√γ; finite and positive also where γ itself has over- or underflowed."""
         assert self.log_gamma is not None
-        if 0 < self.gamma < math.inf:
+        if 1e-300 < self.gamma < 1e300:
             return math.sqrt(self.gamma)
         return math.exp(self.log_gamma / 2) if self.log_gamma < 1400 else math.inf
 
@@ -187,7 +195,8 @@ class GuessLaw:
     def quantile(self, p: ArrayLike) -> Array:
         """The fraction below which one label lies with probability p; the inverse of ``cdf``.
 
-        Where γ is infinite, half of the mass of a binary guess lies on each end and the median is set to ½, its value at every γ.
+        Where γ is infinite, half of the mass of a binary guess lies on each end and the median is set to ½,
+        its value at every γ.
         """
         from scipy.special import ndtr, ndtri
 
@@ -199,7 +208,9 @@ class GuessLaw:
         if self.root_gamma == math.inf:
             most = 1 - 1 / self.labels
             middle = 0.5 if self.labels == 2 else 0.0
-            return np.asarray(np.where(probabilities > most, 1.0, np.where(probabilities == most, middle, 0.0)))[()]
+            return np.asarray(
+                np.where(probabilities > most, 1.0, np.where(probabilities == most, middle, 0.0))
+            )[()]
         if self.labels > 2:
             return self._marginal.quantile(probabilities)
         return np.asarray(ndtr(self.root_gamma * ndtri(probabilities)))[()]
@@ -213,10 +224,10 @@ class GuessLaw:
 
     @cached_property
     def mean_bias(self) -> float:
-        r"""E (M Σ G_c² − 1)/(M − 1), the mean of ``null_corrected_bias``: (2/π) arcsin(γ/(1+γ)) for two labels, else from draws.
+        """E (M Σ G_c² − 1)/(M − 1), the mean of ``null_corrected_bias``.
 
-        For two labels it is E (G_0 − G_1)²: twice an orthant probability of the outputs on two data points, whose correlation
-        over initializations is γ/(1+γ).
+        For two labels, (2/π) arcsin(γ/(1+γ)): it is E (G_0 − G_1)², an orthant probability of the outputs on
+        two data points, whose correlation over initializations is γ/(1+γ). For more, from draws.
         """
         if self.labels == 2:
             return 2 / math.pi * math.asin(1 / (1 + self.root_gamma**-2)) if self.root_gamma > 1e-150 else 0.0
@@ -228,7 +239,10 @@ class GuessLaw:
 
     @cached_property
     def max(self) -> MaximumLaw:
-        """The law of max_c G_c: ``.cdf(g)``, ``.survival(g)``, ``.quantile(p)``, ``.mean``; exact for two labels, else from draws."""
+        """The law of max_c G_c with ``.cdf(g)``, ``.survival(g)``, ``.quantile(p)``, ``.mean``.
+
+        Exact for two labels, else from draws.
+        """
         from firstlight.results.guess_maximum import MaximumLaw
 
         return MaximumLaw(self)
@@ -236,7 +250,8 @@ class GuessLaw:
     def sample(self, n: int, *, seed: int = 0, samples: int | None = None) -> Array:
         """Draw the joint fractions of ``n`` initializations.
 
-        Each draw takes M centres from N(0, γ) and gives their exact fractions (error below 10⁻¹³). The first rows do not depend on n.
+        Each draw takes M centres from N(0, γ) and gives their exact fractions (error below 10⁻¹³). The
+        first rows do not depend on n.
 
         Args:
             n: Number of initializations.
@@ -251,7 +266,9 @@ class GuessLaw:
         if not isinstance(n, (int, np.integer)) or n < 0:
             raise UsageError(f"sample(n): expected a number of draws, got {n!r}")
         if samples is not None and samples < 1:
-            raise UsageError(f"sample(samples): expected a positive number of data points or None, got {samples!r}")
+            raise UsageError(
+                f"sample(samples): expected a positive number of data points or None, got {samples!r}"
+            )
         centre_seed, count_seed = np.random.SeedSequence(seed).spawn(2)
         centres = np.random.default_rng(centre_seed).standard_normal((n, self.labels))
         if self.root_gamma > 1e150:  # differences of centres would overflow; each is far beyond any noise
@@ -300,7 +317,11 @@ class GuessLaw:
         return tabulate(self.root_gamma, self.labels)
 
     def __repr__(self) -> str:
-        shown = f"{self.gamma:.4g}" if math.isfinite(self.gamma) and self.gamma > 0 else f"exp({self.log_gamma:.4g})"
+        shown = (
+            f"{self.gamma:.4g}"
+            if math.isfinite(self.gamma) and self.gamma > 0
+            else f"exp({self.log_gamma:.4g})"
+        )
         if self.atoms:
             shown = "0" if self.root_gamma == 0 else "∞"
         return f"<GuessLaw: γ = {shown} ({self.regime}), {self.labels:,} labels>"

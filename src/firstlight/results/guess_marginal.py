@@ -1,16 +1,19 @@
 r"""The law of one label's fraction among three labels or more, smooth and without empirical steps.
 
-Enters: √γ and the number of labels M. Leaves: a table from which ``cdf``, ``pdf`` and ``quantile`` are read, with its error.
+Enters: √γ and the number of labels M. Leaves: a table from which ``cdf``, ``pdf`` and ``quantile`` are
+read, with its error.
 
-Fractions depend on differences of centres only. Split the own centre's lead :math:`d = \mu_0 - \bar\mu_{rivals}` from the shape of
-the rivals :math:`r_c = \mu_c - \bar\mu_{rivals}`: the two are independent, :math:`d \sim N(0, C M/(M-1))`, and at a fixed shape
+Fractions depend on differences of centres only. Split the own centre's lead :math:`d = \mu_0 -
+\bar\mu_{rivals}` from the shape of the rivals :math:`r_c = \mu_c - \bar\mu_{rivals}`: the two are
+independent, :math:`d \sim N(0, C M/(M-1))`, and at a fixed shape
 
 .. math:: G_0 = H_r(d) = \int \varphi(t - d) \prod_c \Phi(t - r_c)\, dt \quad (\text{in units of } \sqrt{V})
 
-increases with d. So :math:`P(G_0 \le g) = E_r\, \Phi(H_r^{-1}(g) / s)` with :math:`s^2 = \gamma M/(M-1)`: only the shape is
-drawn, the lead is integrated exactly (conditional Monte Carlo), and the density is the average of smooth densities. For two labels the
-shape is nothing and the formula is the closed form. The standard error over shapes is part of the table; it vanishes as γ → 0.
-Table and inversion add less than 10⁻⁶ (tested against refinement); fractions within 10⁻¹⁵ of 0 or 1 are extrapolated.
+increases with d. So :math:`P(G_0 \le g) = E_r\, \Phi(H_r^{-1}(g) / s)` with :math:`s^2 = \gamma M/(M-1)`:
+only the shape is drawn, the lead is integrated exactly (conditional Monte Carlo), and the density is the
+average of smooth densities. For two labels the shape is nothing and the formula is the closed form. The
+standard error over shapes is part of the table; it vanishes as γ → 0. Table and inversion add less than
+10⁻⁶ (tested against refinement); fractions within 10⁻¹⁵ of 0 or 1 are extrapolated.
 """
 
 from __future__ import annotations
@@ -62,7 +65,9 @@ class MarginalTable:
         finite = np.where(np.isfinite(w), w, 0.0)
         u, slope = self._at(finite)
         density = 0.5 * (finite * finite - u * u) + np.log(slope)
-        ends = np.where(self.slope[np.where(w < 0, 0, -1)] < 1, np.inf, -np.inf)  # as the straight continuation says
+        ends = np.where(
+            self.slope[np.where(w < 0, 0, -1)] < 1, np.inf, -np.inf
+        )  # as the straight continuation says
         return np.asarray(np.where(np.isfinite(w), density, ends))[()]
 
     def quantile(self, p: Array) -> Array:
@@ -88,7 +93,7 @@ class MarginalTable:
         return np.asarray(np.interp(ndtri(g), self.w, self.stderr))[()]
 
     def _at(self, w: Array) -> tuple[Array, Array]:
-        """u and du/dw by cubic Hermite interpolation, straight beyond the ends."""
+        """U and du/dw by cubic Hermite interpolation, straight beyond the ends."""
         inside = np.clip(w, self.w[0], self.w[-1])
         place = np.clip(((inside - self.w[0]) / (self.w[1] - self.w[0])).astype(np.intp), 0, len(self.w) - 2)
         u, slope = _hermite(inside, self.w, self.u, self.slope, place)
@@ -103,7 +108,8 @@ def tabulate(root_gamma: float, labels: int, *, draws: int | None = None, seed: 
     Args:
         root_gamma: √γ, positive and finite.
         labels: M, at least 2.
-        draws: Shapes; by default 2,048, fewer where draws · labels would exceed 10⁶ (many rivals average themselves).
+        draws: Shapes; by default 2,048, fewer where draws · labels would exceed 10⁶ (many rivals average
+            themselves).
         seed: Names the draws.
     """
     from scipy.special import ndtr, ndtri
@@ -138,7 +144,9 @@ def _tabulate_shape(shapes: Array, spread: float) -> tuple[Array, Array, Array]:
     greatest = shapes.max(axis=1, keepdims=True)
     behind = shapes - greatest
     levels = np.arange(-9.0, 10.0, _STEP)
-    log_product = np.stack([log_ndtr(level - behind).sum(axis=1) for level in levels], axis=1)  # (draw, level)
+    log_product = np.stack(
+        [log_ndtr(level - behind).sum(axis=1) for level in levels], axis=1
+    )  # (draw, level)
     product, missing = np.exp(log_product), -np.expm1(log_product)
     low = np.maximum(-9 * spread - greatest, -12.0)
     high = np.maximum(np.minimum(9 * spread - greatest, 14.0), low + min(spread, 1.0))  # never empty
@@ -157,7 +165,9 @@ def _tabulate_shape(shapes: Array, spread: float) -> tuple[Array, Array, Array]:
     return greatest + ahead, probit, slope
 
 
-def _hermite(x: Array, nodes: Array, values: Array, slopes: Array, place: NDArray[np.intp]) -> tuple[Array, Array]:
+def _hermite(
+    x: Array, nodes: Array, values: Array, slopes: Array, place: NDArray[np.intp]
+) -> tuple[Array, Array]:
     """Cubic Hermite interpolation in the intervals ``place``, and its derivative."""
     width = nodes[place + 1] - nodes[place]
     t = (x - nodes[place]) / width

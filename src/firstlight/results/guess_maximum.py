@@ -1,7 +1,8 @@
 """The law of the greatest guess fraction of a network.
 
-Enters: the law of guesses. Leaves: P(max_c G_c ≤ g), its quantiles and mean; for two labels exactly, because
-max(G, 1 − G) ≤ g means 1 − g ≤ G ≤ g, so that P = 2 F(g) − 1; for more labels from draws of the joint law, with their standard error.
+Enters: the law of guesses. Leaves: P(max_c G_c ≤ g), its quantiles and mean; for two labels exactly,
+because max(G, 1 − G) ≤ g means 1 − g ≤ G ≤ g, so that P = 2 F(g) − 1; for more labels from draws of the
+joint law, with their standard error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class MaximumLaw:
 
     @cached_property
     def draws(self) -> Array:
-        """Sorted greatest fractions of 10,000 draws (fewer above 2,000 labels, where draws · labels stays at 2·10⁷), seed 0."""
+        """Sorted greatest fractions of ``default_draws`` draws, seed 0."""
         from firstlight.results.guess_law import default_draws
 
         return np.sort(self.law.sample(default_draws(self.law.labels)).max(axis=1))

@@ -1,18 +1,19 @@
 """What a finite sample does to guesses: the neutral null, and bias beyond it.
 
-Enters: a number of labels M and of data points D. Leaves: the law of the greatest counted fraction of a network that prefers no
-label, and an estimate of bias that is zero on average for such a network.
+Enters: a number of labels M and of data points D. Leaves: the law of the greatest counted fraction of a
+network that prefers no label, and an estimate of bias that is zero on average for such a network.
 
-A neutral network puts each data point into one of M classes with equal chance, so its counts are multinomial and its greatest
-fraction exceeds 1/M by about √(2 ln M/(M D)). The law of the maximum is exact here. With independent Poisson counts of any
-rate λ, truncated at m and conditioned on their sum,
+A neutral network puts each data point into one of M classes with equal chance, so its counts are
+multinomial and its greatest fraction exceeds 1/M by about √(2 ln M/(M D)). The law of the maximum is exact
+here. With independent Poisson counts of any rate λ, truncated at m and conditioned on their sum,
 
     P(max ≤ m) = D! M⁻ᴰ λ⁻ᴰ Z_m(λ)ᴹ P_λ(S = D),    Z_m(λ) = Σ_{j≤m} λʲ/j!
 
-where S is the sum of M truncated counts (Levin, Ann. Statist. 9 (1981) 1123, with λ free). The rate that centres S on D makes
-P(S = D) a number of order one over its standard deviation, and one Fourier sum evaluates it without cancellation. Far in the upper
-tail the complement is replaced by the sum over classes, M·P(Bin(D, 1/M) ≥ m): counts are negatively associated, so that sum
-exceeds the probability by less than half of its square.
+where S is the sum of M truncated counts (Levin, Ann. Statist. 9 (1981) 1123, with λ free). The rate that
+centres S on D makes P(S = D) a number of order one over its standard deviation, and one Fourier sum
+evaluates it without cancellation. Far in the upper tail the complement is replaced by the sum over classes,
+M·P(Bin(D, 1/M) ≥ m): counts are negatively associated, so that sum exceeds the probability by less than
+half of its square.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FAR_TAIL = 1e-6
 
 
 def null(labels: int, samples: int | None) -> NullLaw:
-    """The law of the guesses of a neutral network counted over ``samples`` data points (None: infinitely many).
+    """The law of the guesses of a neutral network, counted over ``samples`` data points (None: without end).
 
     >>> neutral = null(2, 4)
     >>> float(neutral.mean_max)          # (2·1 + 8·¾ + 6·½)/16
@@ -45,16 +46,18 @@ def null(labels: int, samples: int | None) -> NullLaw:
 def null_corrected_bias(fractions: ArrayLike, samples: int | None) -> NDArray[np.float64]:
     r"""Bias of each initialization beyond what counting noise explains.
 
-    The chance that one network gives two different data points the same label is :math:`A = \sum_c G_c^2`; a neutral network
-    has A = 1/M and one that always says the same A = 1. Counted over the D(D−1) ordered pairs of different points,
+    The chance that one network gives two different data points the same label is :math:`A = \sum_c G_c^2`;
+    a neutral network has A = 1/M and one that always says the same A = 1. Counted over the D(D−1) ordered
+    pairs of different points,
 
     .. math:: \hat A = \frac{\sum_c k_c (k_c - 1)}{D (D - 1)} = \frac{D \sum_c \hat G_c^2 - 1}{D - 1}, \qquad
               b = \frac{M \hat A - 1}{M - 1} .
 
-    :math:`E \hat A = A` exactly for independent data points, at every D ≥ 2, because each pair is an unbiased vote. So b is 0 on
-    average without preference (single values scatter around it, also below), 1 for a constant guess, and
-    :math:`(M \sum_c G_c^2 - 1)/(M - 1)` on average in between, whatever D; the plain statistic
-    :math:`\sum_c (\hat G_c - 1/M)^2` would add :math:`(1 - A)/D`. For two labels b estimates :math:`(G_0 - G_1)^2`.
+    For independent data points :math:`E \hat A = A` exactly, at every D ≥ 2, because each pair is an unbiased
+    vote. So b is 0 on average without preference (single values scatter around it, also below), 1 for a
+    constant guess, and :math:`(M \sum_c G_c^2 - 1)/(M - 1)` on average in between, whatever D; the plain
+    statistic :math:`\sum_c (\hat G_c - 1/M)^2` would add :math:`(1 - A)/D`. For two labels b estimates
+    :math:`(G_0 - G_1)^2`.
 
     Args:
         fractions: Counted fractions, ``(init, label)`` or ``(label,)``, all labels present.
@@ -72,11 +75,16 @@ def null_corrected_bias(fractions: ArrayLike, samples: int | None) -> NDArray[np
             f"null_corrected_bias(fractions): expected (init, label) with two labels or more, got shape {array.shape}"
         )
     if not np.allclose(array.sum(axis=-1), 1, rtol=0, atol=1e-6):
-        raise DataError("null_corrected_bias(fractions): expected rows that sum to one; pass all labels, not only the leading ones")
+        raise DataError(
+            "null_corrected_bias(fractions): expected rows that sum to one; pass all labels, not only the leading ones"
+        )
     agreement = (array * array).sum(axis=-1)
     if samples is not None:
         if samples < 2:
-            raise UsageError(f"null_corrected_bias(samples): bias shows in pairs of data points; expected at least 2, got {samples!r}")
+            raise UsageError(
+                "null_corrected_bias(samples): bias shows in pairs of data points; "
+                f"expected at least 2, got {samples!r}"
+            )
         agreement = (samples * agreement - 1) / (samples - 1)
     labels = array.shape[-1]
     return np.asarray((labels * agreement - 1) / (labels - 1))
@@ -112,7 +120,9 @@ class NullLaw:
         values = np.asarray(fraction, dtype=np.float64)
         if self.samples is None:
             return np.asarray(np.where(values >= 1 / self.labels, 1.0, 0.0))[()]
-        counts = np.floor(values * self.samples + 1e-9).clip(-1, self.samples)  # a fraction is a count over D, up to rounding
+        counts = np.floor(values * self.samples + 1e-9).clip(
+            -1, self.samples
+        )  # a fraction is a count over D, up to rounding
         distinct, inverse = np.unique(counts, return_inverse=True)
         found = np.array([_max_probability(self.labels, self.samples, int(count))[0] for count in distinct])
         return np.asarray(found[inverse].reshape(values.shape))[()]
@@ -124,7 +134,9 @@ class NullLaw:
             return np.asarray(np.where(values <= 1 / self.labels, 1.0, 0.0))[()]
         counts = np.ceil(values * self.samples - 1e-9).clip(0, self.samples + 1)
         distinct, inverse = np.unique(counts, return_inverse=True)
-        found = np.array([_max_probability(self.labels, self.samples, int(count) - 1)[1] for count in distinct])
+        found = np.array(
+            [_max_probability(self.labels, self.samples, int(count) - 1)[1] for count in distinct]
+        )
         return np.asarray(found[inverse].reshape(values.shape))[()]
 
     def max_quantile(self, p: ArrayLike) -> NDArray[np.float64]:
@@ -152,8 +164,8 @@ class NullLaw:
     def mean_max(self) -> float:
         """E max_c Ĝ_c.
 
-        Sums P(max > m) over m, at every m where the law is narrow; where it spans more than 512 counts, at 512
-        equally spaced ones, which for so smooth a function is the same sum to rounding.
+        Sums P(max > m) over m, at every m where the law is narrow; where it spans more than 512 counts, at
+        512 equally spaced ones, which for so smooth a function is the same sum to rounding.
         """
         if self.samples is None:
             return 1 / self.labels

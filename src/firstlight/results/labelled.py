@@ -7,7 +7,7 @@ for help does not pay for importing pandas.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["Labelled", "Variable", "variable"]
+__all__ = ["Labelled", "Parts", "Variable", "variable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,28 @@ def variable(dims: tuple[str, ...] | str, values: ArrayLike) -> Variable:
     if array.dtype.kind == "U":
         array = array.astype(object)
     if array.ndim != len(names):
-        raise UsageError(f"variable with axes {names}: expected {len(names)} dimensions, got shape {array.shape}")
+        raise UsageError(
+            f"variable with axes {names}: expected {len(names)} dimensions, got shape {array.shape}"
+        )
     array.flags.writeable = False
     return Variable(names, array)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A noun taken apart, as files hold it.
+
+    Attributes:
+        variables: Arrays by name.
+        coordinates: Labels of the axes by name.
+        attributes: What JSON can say.
+        children: Nouns inside the noun, by the name of their field.
+    """
+
+    variables: Mapping[str, Variable]
+    coordinates: Mapping[str, Variable] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    children: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +133,37 @@ class Labelled:
 
         return save(self, path)
 
+    def parts(self) -> Parts:
+        """Take apart for a file; further fields of a subclass go along by themselves."""
+        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _SHARED}
+        children = {name: value for name, value in own.items() if hasattr(value, "parts")}
+        return Parts(
+            self.variables,
+            self.coordinates,
+            {
+                "provenance": self.provenance.to_dict(),
+                "coverage": self.coverage.to_dict(),
+                "extra": {name: value for name, value in own.items() if name not in children},
+            },
+            children,
+        )
+
+    @classmethod
+    def assemble(cls, parts: Parts) -> Self:
+        """Rebuild from what ``parts`` gave; JSON's lists come back as tuples."""
+        extra = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in parts.attributes["extra"].items()
+        }
+        return cls.from_parts(
+            parts.variables,
+            parts.coordinates,
+            Provenance.from_dict(parts.attributes["provenance"]),
+            Coverage.from_dict(parts.attributes["coverage"]),
+            **extra,
+            **parts.children,
+        )
+
     @classmethod
     def from_parts(
         cls,
@@ -124,7 +174,12 @@ class Labelled:
         **extra: Any,
     ) -> Self:
         """Rebuild from what an archive holds."""
-        return cls(variables=variables, coordinates=coordinates, provenance=provenance, coverage=coverage, **extra)
+        return cls(
+            variables=variables, coordinates=coordinates, provenance=provenance, coverage=coverage, **extra
+        )
+
+
+_SHARED = ("variables", "coordinates", "provenance", "coverage")
 
 
 def _plain(item: Variable) -> dict[str, Any]:

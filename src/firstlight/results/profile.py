@@ -186,7 +186,12 @@ class Profile(Labelled):
             self.dataset[f"{name}_stderr"] if f"{name}_stderr" in self.variables else xr.zeros_like(value)
         )
         reach = float(ndtri(0.5 + level / 2)) * spread
-        return xr.concat([value - reach, value + reach], dim=xr.IndexVariable("bound", ["low", "high"]))
+        bound = xr.Variable("bound", ["low", "high"])
+        return (
+            (value + reach * xr.DataArray([-1.0, 1.0], dims="bound"))
+            .assign_coords(bound=bound)
+            .transpose("bound", ...)
+        )
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a layer: the quantities with their companions."""

@@ -6,8 +6,7 @@ every result and its file.
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -18,11 +17,13 @@ __all__ = ["Coverage", "CoverageEntry", "Provenance", "installed_versions"]
 
 def installed_versions() -> dict[str, str]:
     """Versions of what computes, read from package metadata so that nothing heavy is imported."""
-    versions = {"python": platform.python_version()}
+    from importlib import metadata  # slow to import, and reading a file does not ask for it
+
+    versions = {"python": ".".join(str(part) for part in sys.version_info[:3])}
     for name in ("firstlight", "torch", "numpy", "scipy", "xarray"):
         try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
             versions[name] = "not installed"
     return versions
 
