@@ -1,0 +1,179 @@
+r"""How the maximum of K units depends on the correlation between two data points.
+
+Enters: K, an activation by its pieces, two deviations. Leaves: the joint gain g(θ) at correlation cos θ, with which
+
+    d/dt Cov(max_i φ(u_i), max_i φ(u'_i)) = σ_a σ_b g,     g = K E[φ'(u) φ'(u') H(u, u')^{K−1}],   t = cos θ,
+
+where (u, u') is one unit at both points and H(u, u') = P(φ(v) ≤ φ(u), φ(v') ≤ φ(u')) the chance that another unit loses
+to it at both. It follows from Hoeffding's Cov = ∫∫ [H^K − F^K F^K] ds dr over levels, and from Plackett's
+∂Φ₂(x, y; t)/∂t = φ₂(x, y; t) for the bivariate normal. K = 1 is Price's theorem.
+
+With x = s cos(θ/2) + d sin(θ/2), y = s cos(θ/2) − d sin(θ/2) the numbers s, d are independent N(0, 1), no scale shrinks as
+θ → 0, and H grows along s by the closed form ∂Φ₂/∂s = cos(θ/2) [φ(x) Φ(τσ − w/τ) + φ(y) Φ(τσ + w/τ)],
+τ = tan(θ/2), σ = s cos(θ/2), w = d sin(θ/2): one cumulative Gauss rule per line. Panels end where a kink meets x or y.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special
+
+from firstlight.theory.kernels.kernel import Array
+from firstlight.theory.kernels.level_sets import Crossings
+from firstlight.theory.kernels.panels import legendre, on_panels
+from firstlight.theory.kernels.winner import Winner, normal_density
+
+__all__ = ["JointGain", "TabulatedGain", "bivariate_normal"]
+
+_ALONG = np.array([-9.0, -5.5, -3.5, -2.0, -0.5, 1.0, 2.25, 3.5, 5.0, 6.5, 9.0])
+_ACROSS = np.array([0.0, 2.5, 7.5])
+_NODES_ALONG, _NODES_ACROSS = 12, 14
+_DEGREE = 40
+
+
+class JointGain:
+    """The function g(θ) for the winners at two data points.
+
+    Attributes:
+        angles: Angles between which g is smooth.
+    """
+
+    def __init__(self, first: Winner, second: Winner) -> None:
+        self.first, self.second = first, second
+        scale = min(first.scale, second.scale)
+        self.angles = _doubling(scale, 0.6) if scale < 0.3 else np.array([])
+
+    def __call__(self, theta: Array) -> Array:
+        """Return g at angles in [0, π]."""
+        return np.array([self._at(float(angle)) for angle in theta.ravel()]).reshape(theta.shape)
+
+    def _at(self, theta: float) -> float:
+        cosine, sine = max(math.cos(theta / 2), 1e-12), math.sin(theta / 2)
+        d, weight = on_panels(self._edges_across(sine), _NODES_ACROSS)
+        weight = weight * normal_density(d)
+        if self.first is self.second:
+            weight = 2.0 * weight
+        else:
+            d, weight = np.concatenate([-d, d]), np.concatenate([weight, weight])
+        w = sine * d
+        edges = self._edges_along(w, cosine)  # (d, edge)
+        at, rule = legendre(_NODES_ALONG)
+        width = np.diff(edges)[..., None]
+        s = edges[:, :-1, None] + width * at  # (d, panel, node)
+        sigma, w, tau = cosine * s, w[:, None, None], sine / cosine
+        x, y = sigma + w, sigma - w
+        density_x, density_y = normal_density(x), normal_density(y)
+        shift = (cosine * d)[:, None, None]
+        rise = density_x * special.ndtr(tau * sigma - shift) + density_y * special.ndtr(tau * sigma + shift)
+        rise *= cosine * width
+        whole = rise @ rule
+        below = (np.cumsum(whole, axis=-1) - whole)[..., None] + rise @ _CUMULATIVE
+        if not (self.first.pieces.is_monotone and self.second.pieces.is_monotone):
+            below = self._below_levels(x, y, below, theta)
+        derivative, size = self.first.function.derivative, self.first.size
+        value = derivative(self.first.deviation * x) * derivative(self.second.deviation * y)
+        value *= below ** (size - 1) * normal_density(s)
+        inner = ((value @ rule) * width[..., 0]).sum(axis=-1)
+        return float(size * (inner @ weight))
+
+    def _edges_across(self, sine: float) -> Array:
+        first, second = (winner.marks / winner.deviation for winner in (self.first, self.second))
+        cross = np.abs(np.subtract.outer(first, second)).ravel() / 2
+        cross = np.concatenate([cross, self.angles])
+        with np.errstate(over="ignore"):
+            cross = cross[cross > 1e-12] / sine
+        return np.unique(np.concatenate([_ACROSS, cross[cross < _ACROSS[-1]]]))
+
+    def _edges_along(self, w: Array, cosine: float) -> Array:
+        shifted = [np.broadcast_to(_ALONG, (len(w), len(_ALONG)))]
+        for winner, sign in ((self.first, -1.0), (self.second, 1.0)):
+            marks = np.concatenate([winner.marks, winner.narrow]) / winner.deviation
+            marks = np.unique(marks[np.abs(marks) < 12.0])
+            shifted.append((marks + sign * w[:, None]) / cosine)
+        return np.sort(np.clip(np.concatenate(shifted, axis=1), _ALONG[0], _ALONG[-1]), axis=1)
+
+    def _below_levels(self, x: Array, y: Array, below: Array, theta: float) -> Array:
+        """H where φ is not monotone: signed bivariate normal probabilities over all pairs of crossings."""
+        a, b = self.first.deviation, self.second.deviation
+        u, v = a * x, b * y
+        others_u, right_u = self.first.pieces.crossings(u)
+        others_v, right_v = self.second.pieces.crossings(v)
+        sign_u, sign_v = self.first.pieces.sign_at(u), self.second.pieces.sign_at(v)
+        every = np.ones(x.shape, dtype=bool)
+        chance_u = sign_u * special.ndtr(x)
+        chance_v = sign_v * special.ndtr(y)
+        for other in others_u:
+            chance_u += np.where(other.exists, other.sign * special.ndtr(other.place / a), 0.0)
+        for other in others_v:
+            chance_v += np.where(other.exists, other.sign * special.ndtr(other.place / b), 0.0)
+        total = sign_u * sign_v * below + right_u * chance_v + right_v * chance_u + right_u * right_v
+        all_u = [Crossings(u, 0.0, every), *others_u]
+        all_v = [Crossings(v, 0.0, every), *others_v]
+        for i, first in enumerate(all_u):
+            for j, second in enumerate(all_v):
+                if i == j == 0:
+                    continue
+                both = first.exists & second.exists
+                if not both.any():
+                    continue
+                sign = (first.sign if i else sign_u[both]) * (second.sign if j else sign_v[both])
+                total[both] += sign * bivariate_normal(first.place[both] / a, second.place[both] / b, theta)
+        return np.clip(total, 0.0, 1.0)
+
+
+class TabulatedGain:
+    """g(θ) of a function of two slopes, which depends on no variance: a Chebyshev series on each half of [0, π]."""
+
+    angles = np.array([])
+
+    def __init__(self, winner: Winner) -> None:
+        self._joint = JointGain(winner, winner)
+        self._series: dict[bool, Array] = {}
+
+    def __call__(self, theta: Array) -> Array:
+        """Return g at angles in [0, π]."""
+        acute = theta <= 0.5 * math.pi
+        result = np.empty(theta.shape)
+        for half in np.unique(acute):
+            at = (theta[acute == half] - (0.0 if half else 0.5 * math.pi)) * (4.0 / math.pi) - 1.0
+            result[acute == half] = np.polynomial.chebyshev.chebval(at, self._half(bool(half)))
+        return result
+
+    def _half(self, half: bool) -> Array:
+        if half not in self._series:
+            nodes = np.polynomial.chebyshev.chebpts1(_DEGREE)
+            values = self._joint((0.0 if half else 0.5 * math.pi) + 0.25 * math.pi * (nodes + 1.0))
+            self._series[half] = np.polynomial.chebyshev.chebfit(nodes, values, _DEGREE - 1)
+        return self._series[half]
+
+
+def bivariate_normal(h: Array, k: Array, theta: float) -> Array:
+    """Return Φ₂(h, k) at correlation cos θ by Owen's T; k − h cos θ is formed without cancellation at small θ."""
+    h, k = np.where(h == 0, 1e-300, h), np.where(k == 0, 1e-300, k)
+    sine, versine = math.sin(theta), 2.0 * math.sin(theta / 2) ** 2
+    with np.errstate(over="ignore"):
+        slope_h = ((k - h) + versine * h) / (h * sine)
+        slope_k = ((h - k) + versine * k) / (k * sine)
+    both = (
+        0.5 * (special.ndtr(h) + special.ndtr(k)) - special.owens_t(h, slope_h) - special.owens_t(k, slope_k)
+    )
+    return np.asarray(np.where((h < 0) != (k < 0), both - 0.5, both))
+
+
+def _doubling(start: float, end: float) -> Array:
+    """Return start·(1, 2, 4, …) below ``end``."""
+    return np.ldexp(start, np.arange(max(0, math.ceil(math.log2(end / start)))))
+
+
+def _cumulative_rule(order: int) -> Array:
+    """Return the matrix that takes values at the Gauss nodes of [0, 1] to integrals from 0 to each node."""
+    nodes, _ = legendre(order)
+    z = 2.0 * nodes - 1.0
+    series = np.linalg.inv(np.polynomial.legendre.legvander(z, order - 1))
+    integrated = np.polynomial.legendre.legint(series, lbnd=-1.0) / 2.0
+    return np.asarray(np.polynomial.legendre.legvander(z, order) @ integrated).T
+
+
+_CUMULATIVE = _cumulative_rule(_NODES_ALONG)
