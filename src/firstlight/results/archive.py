@@ -30,7 +30,7 @@ from firstlight.errors import CouldNotError, DataError, FirstlightError, UsageEr
 from firstlight.results.labelled import Parts, Variable
 from firstlight.results.provenance import Provenance
 
-__all__ = ["KINDS", "SCHEMA", "Archive", "load", "save"]
+__all__ = ["KINDS", "SCHEMA", "Archive", "Storable", "load", "save"]
 
 SCHEMA = 1
 """Grows when an older reader could misread a newer file."""

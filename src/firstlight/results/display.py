@@ -34,7 +34,7 @@ __all__ = [
     "profile_text",
 ]
 
-WIDTH = 100
+_WIDTH = 100
 _FIRST, _LAST = 4, 3
 _ORDER = ("gamma", "center_variance", "data_variance", "sensitivity", "effective_rank", "gradient_scale")
 _ADDRESS = 28
@@ -148,7 +148,7 @@ def _layer_table(profile: Profile) -> tuple[tuple[str, ...], tuple[tuple[str, ..
     ]
     if kinds is not None:
         columns.append(["kind", *("" if i is None else _cut(kinds[i], 12) for i in shown)])
-    room = WIDTH - 2 - sum(_width(column) + 2 for column in columns)
+    room = _WIDTH - 2 - sum(_width(column) + 2 for column in columns)
     left_out: list[str] = []
     order = (*_ORDER, *(name for name in QUANTITIES if name not in _ORDER))
     for name in (name for name in order if name in profile.variables):
@@ -241,7 +241,7 @@ def _text(page: _Page) -> str:
         widths = [_width(column) for column in zip(page.heads, *page.rows, strict=True)]
         lines.extend(_row(row, widths, page.left) for row in (page.heads, *page.rows))
     lines.extend(f"  {note}" for note in page.notes)
-    return "\n".join(_cut(" ".join(line.splitlines()) or line, WIDTH) for line in lines)
+    return "\n".join(_cut(" ".join(line.splitlines()) or line, _WIDTH) for line in lines)
 
 
 def _row(row: Sequence[str], widths: Sequence[int], left: int) -> str:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from firstlight.errors import UsageError
-from firstlight.results.guess_null import NullLaw, null, null_corrected_bias
+from firstlight.results.guess_null import null_corrected_bias
 
 if TYPE_CHECKING:
     from firstlight.results.guess_counts import CountedLaw
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Estimate",
     "GuessLaw",
-    "NullLaw",
     "default_draws",
-    "null",
-    "null_corrected_bias",
     "regime",
 ]
 

@@ -21,14 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from firstlight.errors import CouldNotError, DataError, UsageError
-from firstlight.results.guess_law import (
-    Estimate,
-    GuessLaw,
-    NullLaw,
-    default_draws,
-    null,
-    null_corrected_bias,
-)
+from firstlight.results.guess_law import Estimate, GuessLaw, default_draws
+from firstlight.results.guess_null import NullLaw, null, null_corrected_bias
 from firstlight.results.labelled import Parts, Variable, variable
 from firstlight.results.leading_labels import LeadingLabels, lead
 
