@@ -89,7 +89,8 @@ def test_a_reader_that_goes_away_is_no_error():
         stderr=subprocess.PIPE,
     )
     command.stdout.close()
-    complaint = command.stderr.read()
+    with command.stderr:
+        complaint = command.stderr.read()
     assert command.wait() == 141
     assert complaint == b""
 

@@ -63,14 +63,17 @@ def test_every_text_file_ends_with_one_newline():
 
 
 def test_no_pickle():
-    """Archives are data: nothing in the package reads or writes code."""
+    """Results are data: nothing reads or writes code. CIFAR is published as pickles; one file opens those."""
     pattern = re.compile(
         r"^\s*(import|from)\s+(pickle|dill|cloudpickle|joblib)\b|allow_pickle=True", re.MULTILINE
     )
-    found = [
-        path.name for path in (ROOT / "src").rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
+    source = ROOT / "src" / "firstlight"
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if pattern.search(path.read_text(encoding="utf-8"))
+    }
+    assert found <= {"data/unpickling.py"}
 
 
 def test_no_module_is_named_after_nothing():

@@ -8,6 +8,7 @@ markers with a band of ±2 standard errors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,14 +45,16 @@ def plot_gamma_by_depth(
 
     if not profiles:
         raise UsageError("plot_gamma_by_depth: expected at least one Profile, got none")
-    names = [profile.provenance.model for profile in profiles] if labels is None else list(labels)
+    names = (
+        [profile.provenance.model.splitlines()[0] for profile in profiles] if labels is None else list(labels)
+    )
     if len(names) != len(profiles):
         raise UsageError(
             f"plot_gamma_by_depth(labels): expected one for each of the {len(profiles)} profiles, got {len(names)}"
         )
     drawn = [_gammas(profile, every_layer) for profile in profiles]
     with house_style():
-        figure, axes = new_figure()
+        figure, axes = new_figure(height=2.4 + 0.16 * math.ceil(len(profiles) / 2))
         axes.set_yscale("log")
         _set_limits(axes, drawn)
         _name_regimes(axes)

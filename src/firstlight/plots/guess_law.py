@@ -1,8 +1,8 @@
-"""The law of guesses: how the fraction of data that goes to class 0 is distributed over draws of the weights.
+"""The law of guesses: how the fraction of the data that goes to one class is distributed over draws of the weights.
 
-Enters: profiles or guesses. Leaves: a figure over G_0 in [0, 1]. A law that theory knows is a density; where γ is 0 or
-∞ it has no density but points of mass, drawn as arrows. Fractions that were measured are a histogram. Each entry of
-the legend says γ and the regime it falls in.
+Enters: profiles or guesses. Leaves: a figure over G in [0, 1]. A law that theory knows is a density; where γ is 0 or ∞
+it has no density but points of mass, drawn as arrows. Fractions that were measured are a histogram. Each entry of the
+legend says γ and the regime it falls in. A thin line marks the even share.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["plot_guess_law"]
 
 _CEILING = 6.0
-"""Densities that grow without bound at 0 and 1 are cut here."""
+"""Densities that grow without bound at 0 and 1 are cut here, and so are narrow peaks beside other laws."""
 
 
 def plot_guess_law(*given: Profile | Guesses, labels: Sequence[str] | None = None, bins: int = 20) -> Figure:
-    """Draw the law of G_0 for each network.
+    """Draw the law of one class's fraction for each network.
 
     Args:
         given: Profiles, or their guesses.
@@ -54,8 +54,9 @@ def plot_guess_law(*given: Profile | Guesses, labels: Sequence[str] | None = Non
             for item, style, name in zip(guesses, series_styles(len(guesses)), names, strict=True)
         ]
         axes.set_xlim(0.0, 1.0)
-        axes.set_ylim(0.0, min(_CEILING, 1.15 * max(2.0, *heights)))
-        axes.set_xlabel(r"fraction of the data guessed as class 0, $G_0$")
+        ceiling = _CEILING if len(guesses) > 1 else np.inf
+        axes.set_ylim(0.0, 1.15 * max(2.0, min(max(heights), ceiling)))
+        axes.set_xlabel(r"fraction of the data guessed as one class, $G_c$")
         axes.set_ylabel("probability density")
         figure.legend(loc="outside upper center", ncols=min(2, len(given)))
     return figure
@@ -65,7 +66,7 @@ def _draw(axes: Axes, guesses: Guesses, style: Series, name: str, bins: int) -> 
     """Draw one law and answer how high the axes should reach for it."""
     law = guesses.law
     if law is None:
-        return _draw_fractions(axes, np.asarray(guesses.fractions)[:, 0], style, name, bins)
+        return _draw_fractions(axes, guesses, style, name, bins)
     label = f"{name}\n$\\gamma$ = {_number(law.gamma)}: {law.regime}"
     axes.axvline(1 / law.labels, color="0.8", linewidth=0.6, zorder=0)
     if law.atoms:
@@ -75,7 +76,8 @@ def _draw(axes: Axes, guesses: Guesses, style: Series, name: str, bins: int) -> 
     density = law.pdf(place)
     axes.plot(place, density, color=style.color, linestyle=style.linestyle, label=label, zorder=3)
     inside = (place > 0.005) & (place < 0.995)  # for a deep prejudice, the ends are infinitely high
-    return float(density[inside].max())
+    height = float(density[inside].max())
+    return min(height, _CEILING) if law.gamma >= 1 else height
 
 
 def _places(law: GuessLaw) -> NDArray[np.float64]:
@@ -107,22 +109,23 @@ def _draw_atoms(axes: Axes, atoms: Sequence[tuple[float, float]], style: Series,
     axes.plot([], [], color=style.color, marker=r"$\uparrow$", markersize=7, linestyle="none", label=label)
 
 
-def _draw_fractions(axes: Axes, fractions: NDArray[np.float64], style: Series, name: str, bins: int) -> float:
-    label = f"{name}\n{fractions.size:,} initializations"
-    heights, _, _ = axes.hist(
-        fractions,
-        bins=bins,
-        range=(0.0, 1.0),
-        density=True,
-        histtype="stepfilled",
+def _draw_fractions(axes: Axes, guesses: Guesses, style: Series, name: str, bins: int) -> float:
+    """A histogram of the fractions of all labels, which are exchangeable over initializations."""
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    below = np.concatenate([[0.0], guesses.cdf(edges[1:])])
+    heights = np.diff(below) * bins
+    axes.stairs(
+        heights,
+        edges,
+        fill=True,
         facecolor=style.color,
         edgecolor=style.color,
         alpha=0.3,
         linewidth=0.8,
-        label=label,
+        label=f"{name}\n{guesses.draws:,} initializations",
         zorder=2,
     )
-    return float(np.max(heights))
+    return float(heights.max())
 
 
 def _guesses(given: Profile | Guesses, name: str) -> Guesses:
@@ -136,7 +139,7 @@ def _guesses(given: Profile | Guesses, name: str) -> Guesses:
 
 
 def _model(given: Profile | Guesses) -> str:
-    return given.provenance.model if hasattr(given, "provenance") else "guesses"
+    return given.provenance.model.splitlines()[0] if hasattr(given, "provenance") else "guesses"
 
 
 def _number(gamma: float) -> str:

@@ -79,8 +79,8 @@ def _plane(diagram: PhaseDiagram, weights: NDArray[np.float64], biases: NDArray[
     ends = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     extend = ends[bool((log_gamma < -reach).any()), bool((log_gamma > reach).any())]
     bar = figure.colorbar(image, ax=axes, extend=extend, pad=0.02)
-    bar.set_label(rf"$\log_{{10}}\,\gamma$ after {_depth(diagram)} hidden layers")
-    low, high = (float(np.clip(edge, -reach, reach)) for edge in (log_gamma.min(), log_gamma.max()))
+    bar.set_label(rf"$\log_{{10}}\,\gamma$ after {diagram.depth} hidden layers")
+    low, high = (float(np.clip(edge, -reach, reach)) for edge in (np.nanmin(log_gamma), np.nanmax(log_gamma)))
     bar.ax.set_ylim(min(low, -0.1 * reach), max(high, 0.1 * reach))
     bar.outline.set_linewidth(0.6)
     axes.set_xlabel(_NAMES["weight_variance"])
@@ -118,7 +118,7 @@ def _curve(diagram: PhaseDiagram, weights: NDArray[np.float64], biases: NDArray[
             va="top",
         )
     axes.set_xlabel(_NAMES[axis])
-    axes.set_ylabel(rf"$\gamma$ after {_depth(diagram)} hidden layers")
+    axes.set_ylabel(rf"$\gamma$ after {diagram.depth} hidden layers")
     return figure
 
 
@@ -186,7 +186,3 @@ def _slope(diagram: PhaseDiagram) -> NDArray[np.float64]:
 
 def _regime(diagram: PhaseDiagram) -> NDArray[Any]:
     return np.asarray(diagram.variables["regime"].values, dtype=str)
-
-
-def _depth(diagram: PhaseDiagram) -> int:
-    return int(diagram.coordinates["depth"].values)
