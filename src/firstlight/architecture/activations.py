@@ -76,7 +76,7 @@ def activation(spec: object) -> ActivationFunction:
             - an activation module (``nn.GELU(approximate="tanh")``) or function (``torch.tanh``): registered ones
               are recognised;
             - any other elementwise callable on tensors. It is examined (shape, finiteness, elementwise,
-              deterministic), its kinks in |u| ≤ 40 are found, and it is evaluated through torch in float64.
+              deterministic), its kinks in ``|u| ≤ 40`` are found, and it is evaluated through torch in float64.
 
     Returns:
         The function with its derivative and kinks.

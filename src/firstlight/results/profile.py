@@ -135,7 +135,7 @@ class Profile(Labelled):
 
     @property
     def mean_absolute(self) -> xr.DataArray:
-        """ν1(|·|)."""
+        """``ν1(|·|)``."""
         return self.quantity("mean_absolute")
 
     @property
