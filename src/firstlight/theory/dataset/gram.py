@@ -1,0 +1,206 @@
+r"""Dataset theory's state: the covariance of n given points in a wide layer.
+
+    K_ab = e^s σ_a σ_b R_ab,      M_a = e^{s/2} m_a,      D_a
+
+One logarithm s for all keeps a thousand layers inside float64, and the factors σ_a make dividing a point by its size cost n, not n².
+R is a matrix (``dense_gram.py``) or one function of the inputs' correlations (``composed_gram.py``).
+
+The data are fixed, so the averages over them are plain: with H = I − 11ᵀ/n and G = HKH
+
+    C = mean(K),  V = tr(G)/n,  kurtosis 3 ⟨G_aa²⟩/⟨G_aa⟩²,  ν1 = ⟨√(2K_aa/π)⟩,  r_eff = tr(G)/λ_max(G)
+
+for Gaussian units; C and V for all.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstlight.theory.covariance import Covariance
+from firstlight.theory.logarithms import logarithm
+
+__all__ = ["RESOLUTION", "Gram", "Statistics", "batches_of", "log_mean_exp"]
+
+Array = NDArray[np.float64]
+
+RESOLUTION = 1e-13
+"""V below this part of C + V is rounding of K and counts as 0."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What remains of a layer once its matrix has gone.
+
+    Attributes:
+        log_center: log C.
+        log_data: log V.
+        log_noise: log D, averaged over the data.
+        kurtosis: μ4/μ2² of Gaussian units.
+        mean_absolute: log ν1 of Gaussian units.
+        effective_rank: tr(HKH)/λ_max(HKH).
+        law: Always None; population theory's word for units that are not Gaussian.
+        gaussian: Whether units are Gaussian.
+        error: Relative standard error of V where a layer had to be sampled.
+    """
+
+    log_center: float
+    log_data: float
+    log_noise: float
+    log_total: float
+    kurtosis: float = math.nan
+    log_mean_absolute: float = math.nan
+    effective_rank: float = math.nan
+    law: None = None
+    gaussian: bool = False
+    error: float = 0.0
+
+    @property
+    def log_noise_to_data(self) -> float:
+        """Log D/V."""
+        return self.log_noise - self.log_data
+
+
+@dataclass(frozen=True, eq=False)
+class Gram(Covariance):
+    """Covariance of n points; see the module.
+
+    Attributes:
+        scales: σ_a (n,).
+        log_scale: s.
+        log_noise: log D_a (n,): one number a point.
+        common: m_a (n,), or None where nothing is common to all units.
+        gaussian: Whether units are Gaussian, so that an activation can be averaged.
+        batches: What batch norm takes together.
+        observed: Whether the units are the input coordinates themselves.
+        error: Relative standard error of V that sampled layers have left, in quadrature.
+        seed: Names the draws of sampled layers.
+    """
+
+    scales: Array
+    log_scale: float
+    log_noise: Array  # type: ignore[assignment]
+    common: Array | None = None
+    gaussian: bool = False
+    batches: tuple[slice, ...] = field(default=())
+    observed: bool = False
+    error: float = 0.0
+    seed: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return len(self.scales)
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """K_aa/e^s (n,)."""
+
+    @abstractmethod
+    def matrix(self) -> Array:
+        """K/e^s (n, n), for the caller to change."""
+
+    @abstractmethod
+    def center_and_data(self) -> tuple[float, float]:
+        """C/e^s and V/e^s."""
+
+    @property
+    def zero_points(self) -> Array:
+        """Which points this layer sees as nothing; they have no correlation with any other."""
+        return np.asarray(self.diagonal == 0)
+
+    def statistics(self, *, spectrum: bool = False, start: Array | None = None) -> tuple[Statistics, Array | None]:
+        """Averages over the data; with ``spectrum`` also what needs the matrix.
+
+        Args:
+            spectrum: Add kurtosis, mean absolute value and effective rank.
+            start: Where the search for the leading direction begins.
+
+        Returns:
+            The statistics, and the leading direction of HKH.
+        """
+        if math.isnan(self.log_scale):
+            return Statistics(math.nan, math.nan, math.nan, math.nan, gaussian=self.gaussian), start
+        center, data = self.center_and_data()
+        total = center + data
+        if data <= RESOLUTION * total:
+            data = 0.0
+        kurtosis = mean_absolute = rank = math.nan
+        direction = start
+        if spectrum:
+            matrix = self.matrix()
+            mean_absolute = math.log(2 / math.pi) / 2 + float(logarithm(float(np.sqrt(self.diagonal).mean())))
+            mean_absolute += 0.5 * self.log_scale
+            if data > 0:
+                row = matrix.mean(axis=1)
+                own = matrix.diagonal() - 2 * row + row.mean()
+                kurtosis = 3 * float(np.mean(own**2)) / float(np.mean(own)) ** 2
+                greatest, direction = leading_eigenvalue(matrix, start)
+                rank = data * self.size / greatest
+        found = Statistics(
+            self.log_scale + float(logarithm(center)),
+            self.log_scale + float(logarithm(data)),
+            log_mean_exp(self.log_noise),
+            self.log_scale + float(logarithm(total)),
+            kurtosis,
+            mean_absolute,
+            rank,
+            gaussian=self.gaussian,
+            error=self.error,
+        )
+        return found, direction
+
+
+def batches_of(size: int, batch_size: int | None) -> tuple[slice, ...]:
+    """Consecutive batches; the last may be smaller."""
+    step = size if batch_size is None else batch_size
+    return tuple(slice(start, min(start + step, size)) for start in range(0, size, step))
+
+
+def log_mean_exp(logs: Array | Sequence[float]) -> float:
+    """log ⟨e^x⟩, with exact zeros."""
+    values = np.asarray(logs, dtype=np.float64)
+    top = float(values.max())
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.mean(np.exp(values - top))))
+
+
+def leading_eigenvalue(matrix: Array, start: Array | None, *, most: int = 60) -> tuple[float, Array]:
+    """Greatest eigenvalue of HKH by Lanczos with full orthogonalization, and its vector.
+
+    Stops where two more steps change the value by less than 1e-9.
+    """
+    size = len(matrix)
+    if start is None:
+        start = np.random.default_rng(size).standard_normal(size)
+    vector = start - start.mean()
+    vector /= np.linalg.norm(vector)
+    basis, off, on = [vector], [], []
+    former = 0.0
+    for step in range(min(most, size)):
+        image = matrix @ basis[-1]
+        image -= image.mean()
+        on.append(float(image @ basis[-1]))
+        stacked = np.array(basis)
+        image -= stacked.T @ (stacked @ image)
+        image -= stacked.T @ (stacked @ image)
+        if step % 2 or step + 1 == min(most, size):
+            values, vectors = np.linalg.eigh(np.diag(on) + np.diag(off, 1) + np.diag(off, -1))
+            if abs(values[-1] - former) <= 1e-9 * abs(values[-1]):
+                break
+            former = float(values[-1])
+        norm = float(np.linalg.norm(image))
+        if norm <= 1e-13 * max(abs(on[0]), 1e-300):
+            break
+        off.append(norm)
+        basis.append(image / norm)
+    count = len(on)
+    values, vectors = np.linalg.eigh(np.diag(on) + np.diag(off[: count - 1], 1) + np.diag(off[: count - 1], -1))
+    return float(values[-1]), np.asarray(np.array(basis[:count]).T @ vectors[:, -1])
