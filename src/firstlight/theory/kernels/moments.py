@@ -45,14 +45,15 @@ class Moments:
         self._current: Array = np.zeros(0)
         for reach in _REACHES:
             self.reach = reach
-            self._evaluate(order)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._evaluate(order)
             if self._edge_is_negligible(order):
                 break
         else:
             raise CouldNotError(
-                f"kernel of {function.name!r} at variance {q:.6g}: expected a function that grows less than the "
-                f"normal density falls, got one whose square still matters {_REACHES[-1]:.0f} standard deviations out; ask for "
-                f"smaller variances"
+                f"kernel of {function.name!r} at variance {q:.6g}: expected a function that grows less than the normal "
+                f"density falls, got one whose square still matters {_REACHES[-1]:.0f} standard deviations out, or "
+                f"overflows; ask for smaller variances"
             )
         if check:
             self._compare(Moments(function, panels, q, order=order - 4, check=False))
@@ -106,10 +107,11 @@ class Moments:
         even, odd = (right + left) / 2, (right - left) / 2
         self.mean_excess = 2 * float(weight @ even)
         even = even - self.mean_excess
-        self.variance = 2 * float(weight @ (even * even + odd * odd))
+        root = np.sqrt(weight)
+        self.variance = 2 * float(((root * even) ** 2 + (root * odd) ** 2).sum())
         self.mean = self.center + deviation * self.mean_excess
         slopes = (self.function.derivative(-deviation * z), self.function.derivative(deviation * z))
-        self.gain = float(weight @ (slopes[0] ** 2 + slopes[1] ** 2))
+        self.gain = float(((root * slopes[0]) ** 2 + (root * slopes[1]) ** 2).sum())
         self._even, self._odd = 2 * weight * even, 2 * weight * odd
         self._previous, self._current = np.zeros_like(z), np.ones_like(z)
 
@@ -121,10 +123,9 @@ class Moments:
 
     def _edge_is_negligible(self, order: int) -> bool:
         last = slice(-order, None)
-        squares = (self._even[last] ** 2 + self._odd[last] ** 2) / self._weight[
-            last
-        ]  # (density-weighted squares) · weight
-        return float(squares.sum()) <= _NEGLIGIBLE * self.variance
+        root = np.sqrt(self._weight[last])  # the weighted parts over this are root · part
+        squares = (self._even[last] / root) ** 2 + (self._odd[last] / root) ** 2
+        return bool(squares.sum() <= _NEGLIGIBLE * self.variance < math.inf)
 
     def _compare(self, coarse: Moments) -> None:
         """Refuse an average that a lower order does not confirm."""

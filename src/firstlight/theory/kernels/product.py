@@ -18,7 +18,7 @@ import numpy as np
 from firstlight.theory.kernels.kernel import Array, Number
 from firstlight.theory.kernels.moments import MOST_COEFFICIENTS, Moments
 from firstlight.theory.kernels.panels import on_panels
-from firstlight.theory.kernels.quadrature import GAUSSIAN_ENDS, ends_around_kinks, gaussian_density, smoothed
+from firstlight.theory.kernels.quadrature import ends_around_kinks, gaussian_density, gaussian_ends, smoothed
 
 if TYPE_CHECKING:
     from firstlight.theory.kernels.numerical import NumericalKernel
@@ -46,8 +46,8 @@ def product_of(kernel: NumericalKernel, q_a: Number, q_b: Number, correlation: N
     for k in range(count - 1, -1, -1):
         series = (series + table[index_a, k] * table[index_b, k]) * r
     rest = np.maximum(variance - (table**2).sum(axis=1), 1e-15 * variance)
-    total = np.sqrt(variance[index_a] * variance[index_b])
-    left_out = np.abs(r) ** (count + 1) * np.sqrt(rest[index_a] * rest[index_b])
+    total = np.sqrt(variance)[index_a] * np.sqrt(variance)[index_b]
+    left_out = np.abs(r) ** (count + 1) * np.sqrt(rest)[index_a] * np.sqrt(rest)[index_b]
     for i in np.flatnonzero(left_out > _TOLERANCE * total):
         a, b = every[index_a[i]], every[index_b[i]]
         series[i] = _nested(a, b, float(r[i])) - excess[index_a[i]] * excess[index_b[i]]
@@ -68,12 +68,13 @@ def _terms(every: list[Moments], top: float) -> int:
 def _nested(a: Moments, b: Moments, r: float) -> float:
     """Return ``E ψ_a ψ_b`` over ``z`` of the averages over ``x_a`` and ``x_b``."""
     common, own, sign = math.sqrt(abs(r)), math.sqrt(1 - abs(r)), math.copysign(1.0, r)
-    ends: list[Array] = [GAUSSIAN_ENDS, -GAUSSIAN_ENDS]
+    wider = max((a, b), key=lambda moments: moments.reach)
+    ends: list[Array] = [gaussian_ends(wider)]
     for moments, side in ((a, 1.0), (b, sign)):
         scale = side / (common * moments.deviation)
         ends += [scale * moments.panels.breakpoints(moments.reach * moments.deviation)]
         ends += [scale * points for points in ends_around_kinks(moments, own * moments.deviation)]
-    reach = float(GAUSSIAN_ENDS[-1])
+    reach = wider.reach
     z, weight = on_panels(np.unique(np.clip(np.concatenate(ends), -reach, reach)), _ORDER)
     left = _average(a, common * z, own)
     right = _average(b, common * z, own) if sign > 0 else _average(b, -common * z[::-1], own)[::-1]

@@ -31,10 +31,10 @@ from firstlight.theory.kernels.numerical import NumericalKernel
 from firstlight.theory.kernels.panels import Kink, legendre, on_panels
 
 __all__ = [
-    "GAUSSIAN_ENDS",
     "QuadratureKernel",
     "ends_around_kinks",
     "gaussian_density",
+    "gaussian_ends",
     "nested_slopes",
     "smoothed",
 ]
@@ -46,9 +46,9 @@ _ORDERS = (12, 16, 22, 30)
 _REACH = 12.0
 _SEPARATED = 0.02
 _SMALLEST = 1e-300
-GAUSSIAN_ENDS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.5, _REACH])
-_KINK_ENDS = np.array([0.5, 1.0, 2.0, 3.5, 6.0])
-_INNER_ENDS = np.array([-_REACH, -6.5, -4.0, -2.0, 0.0, 2.0, 4.0, 6.5, _REACH])
+_OUTER_ENDS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.5])
+_KINK_ENDS = np.array([0.5, 1.0, 2.0, 3.5, 6.0, 9.0])
+_INNER_ENDS = np.array([-6.5, -4.0, -2.0, 0.0, 2.0, 4.0, 6.5])
 _CHUNK = 48
 
 
@@ -97,14 +97,16 @@ def nested_slopes(
 def _is_separated(moments: Moments, rho: float) -> bool:
     """Say whether ``√V`` is far below every panel of φ that the Gaussian sees."""
     breaks = moments.panels.breakpoints(max(moments.reach * moments.deviation, 2.0))
-    return _REACH * math.sqrt(rho) * moments.deviation <= _SEPARATED * float(np.diff(breaks).min(initial=2.0))
+    return moments.reach * math.sqrt(rho) * moments.deviation <= _SEPARATED * float(
+        np.diff(breaks).min(initial=2.0)
+    )
 
 
 def _overlapping_slopes(moments: Moments, c: float, rho: float, order: int) -> tuple[float, float]:
     outer, inner = math.sqrt(c) * moments.deviation, math.sqrt(rho) * moments.deviation
-    reach = _REACH * outer
+    reach = moments.reach * outer
     ends = [moments.panels.breakpoints(moments.reach * moments.deviation), *ends_around_kinks(moments, inner)]
-    ends += [outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS]
+    ends += [outer * gaussian_ends(moments)]
     m, weight = on_panels(np.unique(np.clip(np.concatenate(ends), -reach, reach)), order)
     weight = weight * gaussian_density(m / outer) / outer
     m, weight = m[weight > 0], weight[weight > 0]
@@ -116,7 +118,7 @@ def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Arra
     """Return ``E_x ψ`` and ``Var_x φ/V`` at ``m + √V x`` for ascending ``m``, with ``inner = √V``."""
     breaks = moments.panels.breakpoints(moments.reach * moments.deviation)
     center, variance = np.empty_like(m), np.empty_like(m)
-    window, reach = _REACH * inner, max(moments.reach * moments.deviation, float(np.abs(m).max()))
+    window, reach = moments.reach * inner, max(moments.reach * moments.deviation, float(np.abs(m).max()))
     padded = np.concatenate([[-reach], breaks, [reach]])
     panel = np.clip(np.searchsorted(padded, m), 1, len(padded) - 1)
     low, high = padded[panel - 1], padded[panel]
@@ -128,12 +130,12 @@ def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Arra
     for start in range(0, len(rest), _CHUNK):
         part = rest[start : start + _CHUNK]
         inside = breaks[(breaks > m[part[0]] - window) & (breaks < m[part[-1]] + window)]
-        x_edges = np.clip((inside - m[part, None]) / inner, -_REACH, _REACH)  # (outer, end)
-        x, x_weight = _inner_rule(x_edges, order)  # (outer, inner)
+        x, x_weight = _inner_rule(moments, (inside - m[part, None]) / inner, order)  # (outer, inner)
         excess = moments.excess(m[part, None] + inner * x)
         center[part] = np.einsum("ij,ij->i", x_weight, excess)
-        deviation = (excess - center[part, None]) * (moments.deviation / inner)
-        variance[part] = np.einsum("ij,ij,ij->i", x_weight, deviation, deviation)
+        # the root of the weight first: the square of an exponential function alone may overflow
+        deviation = (excess - center[part, None]) * (np.sqrt(x_weight) * (moments.deviation / inner))
+        variance[part] = np.einsum("ij,ij->i", deviation, deviation)
     return center, variance
 
 
@@ -143,10 +145,21 @@ def ends_around_kinks(moments: Moments, inner: float) -> list[Array]:
     return [(kinks[:, None] + sign * inner * _KINK_ENDS).ravel() for sign in (-1, 1)]
 
 
-def _inner_rule(edges: Array, order: int) -> tuple[Array, Array]:
+def gaussian_ends(moments: Moments) -> Array:
+    """Return panel ends that resolve the normal density, as far out as the activation needs it."""
+    positive = np.concatenate([_OUTER_ENDS, np.arange(_REACH, moments.reach, 2.0), [moments.reach]])
+    return np.concatenate([-positive[:0:-1], positive])
+
+
+def _inner_rule(moments: Moments, edges: Array, order: int) -> tuple[Array, Array]:
     """Return nodes and Gaussian weights for ``x``, with panels that also end at ``edges``, one row per outer node."""
-    fixed = np.broadcast_to(_INNER_ENDS, (len(edges), len(_INNER_ENDS)))
-    x, weight = on_panels(np.sort(np.concatenate([edges, fixed], axis=1), axis=1), order)
+    reach = moments.reach
+    further = np.arange(_REACH, reach, 2.0)
+    fixed = np.concatenate([[-reach], -further[::-1], _INNER_ENDS, further, [reach]])
+    every = np.concatenate(
+        [np.clip(edges, -reach, reach), np.broadcast_to(fixed, (len(edges), len(fixed)))], axis=1
+    )
+    x, weight = on_panels(np.sort(every, axis=1), order)
     return x, weight * gaussian_density(x)
 
 
@@ -164,11 +177,11 @@ def _change_in_panel(moments: Moments, m: Array, inner: float) -> tuple[Array, A
 
 def _separated_slopes(moments: Moments, c: float, rho: float, order: int) -> tuple[float, float]:
     outer, inner = math.sqrt(c) * moments.deviation, math.sqrt(rho) * moments.deviation
-    reach, window = _REACH * outer, _REACH * inner
+    reach, window = moments.reach * outer, moments.reach * inner
     kinks = moments.panels.kinks(reach + window)
     places = np.array([kink.place for kink in kinks])
     breaks = moments.panels.breakpoints(reach)
-    ends = [breaks, outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS, places - window, places + window]
+    ends = [breaks, outer * gaussian_ends(moments), places - window, places + window]
     edges = np.unique(np.clip(np.concatenate(ends), -reach, reach))
     data = _far_from_kinks(moments, edges, places, outer, inner, order)
     with np.errstate(over="ignore"):
@@ -182,26 +195,27 @@ def _far_from_kinks(
     moments: Moments, edges: Array, places: Array, outer: float, inner: float, order: int
 ) -> float:
     middles = (edges[1:] + edges[:-1]) / 2
-    far = (np.abs(middles[:, None] - places) > _REACH * inner * (1 - 1e-9)).all(axis=1)
+    far = (np.abs(middles[:, None] - places) > moments.reach * inner * (1 - 1e-9)).all(axis=1)
     if not far.any():
         return 0.0
     m, weight = on_panels(np.stack([edges[:-1], edges[1:]], axis=-1)[far], order)
     m, weight = m.ravel(), (weight * gaussian_density(m / outer) / outer).ravel()
-    if inner * _REACH < 1e-9 * float(np.diff(edges).min(initial=1.0)):
+    if inner * moments.reach < 1e-9 * float(np.diff(edges).min(initial=1.0)):
         return float(weight @ moments.function.derivative(m) ** 2)
     return float(weight @ _change_in_panel(moments, m, inner)[1])
 
 
 def _around_kink(moments: Moments, kink: Kink, outer: float, inner: float, order: int) -> float:
-    """Return the part of ``V'/V`` that comes from ``|m − κ| < 12 √V``, in units ``y = (m − κ)/√V``."""
-    gaussian = (np.concatenate([outer * GAUSSIAN_ENDS, -outer * GAUSSIAN_ENDS]) - kink.place) / inner
-    ends = np.concatenate([_KINK_ENDS, -_KINK_ENDS, gaussian, [-_REACH, 0.0, _REACH]])
-    y, weight = on_panels(np.unique(np.clip(ends, -_REACH, _REACH)), order)
+    """Return the part of ``V'/V`` that comes from ``|m − κ| < reach·√V``, in units ``y = (m − κ)/√V``."""
+    reach = moments.reach
+    gaussian = (outer * gaussian_ends(moments) - kink.place) / inner
+    ends = np.concatenate([_KINK_ENDS, -_KINK_ENDS, gaussian, [-reach, 0.0, reach]])
+    y, weight = on_panels(np.unique(np.clip(ends, -reach, reach)), order)
     weight = weight * gaussian_density((kink.place + inner * y) / outer) * (inner / outer)
     y, weight = y[weight > 0], weight[weight > 0]
     if not y.size:
         return 0.0
-    x, x_weight = _inner_rule(np.clip(-y[:, None], -_REACH, _REACH), order)
+    x, x_weight = _inner_rule(moments, -y[:, None], order)
     t = y[:, None] + x
     along, share = legendre(4)
     step = np.maximum(inner * np.abs(t[..., None]) * along, max(kink.uncertainty, 1e-300))
