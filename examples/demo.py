@@ -19,6 +19,7 @@ import torch
 import firstlight as fl
 from firstlight.plots.gamma_by_depth import plot_gamma_by_depth
 from firstlight.plots.guess_law import plot_guess_law
+from firstlight.results.rounding import with_stderr
 
 NETWORKS = {
     "no norm": {},
@@ -77,9 +78,9 @@ def main() -> None:
             [
                 name,
                 f"{law.gamma:.3g}",
-                interval(*gamma),
+                with_stderr(*gamma),
                 f"{law.mean_max:.3f}",
-                interval(*largest),
+                with_stderr(*largest),
                 law.regime,
             ]
         )
@@ -118,14 +119,6 @@ def measure(blueprint: fl.Blueprint, data: torch.Tensor, inits: int) -> tuple[tu
     gamma = np.mean(squares) / np.mean(variances)
     spread = np.std(squares - gamma * np.asarray(variances)) / np.mean(variances) / np.sqrt(inits)
     return (float(gamma), float(spread)), (float(np.mean(largest)), float(np.std(largest) / np.sqrt(inits)))
-
-
-def interval(value: float, stderr: float) -> str:
-    """A value with one standard error, rounded to it."""
-    if value < 1e-6:  # rounding errors of a network that is exactly neutral
-        return "0"
-    digits = 1 - int(np.floor(np.log10(stderr)))
-    return f"{value:.{digits}f} ± {stderr:.{digits}f}"
 
 
 def as_svg(figure: object) -> str:
