@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from firstlight.architecture.activation_derivatives import derivative_of
 from firstlight.architecture.activation_discovery import LIMIT, find_kinks
-from firstlight.architecture.activations import ActivationFunction
+from firstlight.architecture.activations import ActivationFunction, activation, activation_names
 from firstlight.architecture.torch_activations import recognise
 from firstlight.errors import CouldNotError, UsageError
 
-__all__ = ["from_callable"]
+__all__ = ["from_callable", "identify"]
 
 Array = NDArray[np.float64]
 
@@ -57,6 +57,21 @@ def from_callable(spec: Callable[[Any], Any], *, name: str | None = None) -> Act
     kinks = find_kinks(value, name=name)
     found = ActivationFunction(name, value, derivative_of(double, value, kinks), kinks, source=spec)
     return _with_slopes(found)
+
+
+def identify(found: ActivationFunction) -> ActivationFunction:
+    """The registered activation that a function equals to rounding, or the function itself.
+
+    >>> identify(from_callable(lambda x: x * torch.sigmoid(x))).name
+    'silu'
+    """
+    places = np.concatenate([np.linspace(-LIMIT, LIMIT, 161), np.linspace(-3.01, 3.02, 101)])
+    heights = found.value(places)
+    for name in activation_names():
+        other = activation(name)
+        if other.kinks == found.kinks and np.allclose(other.value(places), heights, rtol=1e-12, atol=1e-14):
+            return other
+    return found
 
 
 def _name(spec: Callable[[Any], Any]) -> str:
