@@ -31,6 +31,8 @@ _WHOLE = 1 << 27
 _MINIBATCH = 128
 _RANK_SHARE = 0.5
 """Multiplications spent on covariances, as a share of the forward pass."""
+_RANK_FREE = 20_000_000
+"""Multiplications for each sample that are spent on covariances in any case."""
 
 
 def settle(
@@ -135,7 +137,8 @@ def _positions(
         for tap in plan.taps
         if tap.units <= UNITS_LIMIT and tap.positions > 1
     )
-    share = min(1.0, _RANK_SHARE * forward / cost) if cost else 1.0
+    allowed = max(_RANK_SHARE * forward, _RANK_FREE * scouted)
+    share = min(1.0, allowed / cost) if cost else 1.0
     chosen: dict[str, Tensor] = {}
     for tap in plan.taps:
         total = tap.positions

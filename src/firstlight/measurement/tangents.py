@@ -17,8 +17,10 @@ Reference: Labatie, *Characterizing well-behaved vs. pathological deep neural ne
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,11 +43,20 @@ _BAND = 20
 @contextmanager
 def tangent_mode() -> Iterator[None]:
     """Forward-mode differentiation with plain attention and fixed batch statistics."""
+    _load_rules()
     with ExitStack() as stack:
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         stack.enter_context(forward_ad.dual_level())
         stack.enter_context(_FixedBatchStatistics())
         yield
+
+
+@cache
+def _load_rules() -> None:
+    """Torch compiles its derivative rules at the first dual tensor, and warns of its own scripting while it does."""
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        _dual(torch.zeros(1), torch.zeros(1))
 
 
 def split(tensor: Tensor) -> tuple[Tensor, Tensor | None]:
