@@ -61,7 +61,7 @@ class CountedLaw:
     def pmf(self) -> Array:
         """P(K = k) of one label for k = 0 … D."""
         if (
-            self.law.atoms or self.law.root_gamma**2 * self.samples < 1e-17
+            self.law.atoms or self.law.root_gamma * self.law.root_gamma * self.samples < 1e-17
         ):  # no count can tell so small a γ from 0
             return self._atomic()
         if self.law.labels == 2:

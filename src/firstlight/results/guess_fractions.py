@@ -60,14 +60,14 @@ def _refine(behind: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fractions for centres given as (non-positive) differences from the greatest; halve the step where needed."""
     step = _STEP
     fractions = _trapezoid(behind, step, 0.0)
-    open_rows = np.flatnonzero(np.abs(fractions.sum(axis=1) - 1) > DEFECT)
+    open_rows = np.flatnonzero(~(np.abs(fractions.sum(axis=1) - 1) <= DEFECT))  # NaN stays open
     for _ in range(_HALVINGS):
         if not open_rows.size:
             break
         midpoints = _trapezoid(behind[open_rows], step, step / 2)
         fractions[open_rows] = (fractions[open_rows] + midpoints) / 2
         step /= 2
-        open_rows = open_rows[np.abs(fractions[open_rows].sum(axis=1) - 1) > DEFECT]
+        open_rows = open_rows[~(np.abs(fractions[open_rows].sum(axis=1) - 1) <= DEFECT)]
     if open_rows.size:
         worst = float(np.abs(fractions[open_rows].sum(axis=1) - 1).max())
         raise CouldNotError(

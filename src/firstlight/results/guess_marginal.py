@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 _STEP = 0.125  # of the winning level: quadrature error below 1e-10 up to 1e5 labels
 _LEADS = 129  # nodes of the lead, each draw
 _NODES = 257  # nodes of the table
+_SMALL, _LARGE = 1e-6, 1e7  # of √γ; beyond, w is linear in √γ and u in 1/√γ, to that relative accuracy
 _EDGE = 8.2  # Φ(−8.2) = 1e-16: no float64 fraction lies nearer to one
 
 
@@ -38,43 +39,52 @@ class MarginalTable:
     """u = Φ⁻¹(P(G_0 ≤ g)) against w = Φ⁻¹(g), with slopes: a straight line for two labels, nearly one else.
 
     Attributes:
+        centre: The probit from which w is measured.
         w: Equally spaced nodes.
-        u: Values at the nodes.
+        u: Values at the nodes, measured from ``origin``.
         slope: du/dw at the nodes.
         stderr: Standard error of P(G_0 ≤ g) at the nodes.
         draws: Shapes averaged over.
+        origin: The probit of a probability from which u is measured.
     """
 
+    centre: float
     w: Array
     u: Array
     slope: Array
     stderr: Array
     draws: int
+    origin: float = 0.0
 
     def cdf(self, g: Array) -> Array:
         """P(G_0 ≤ g)."""
         from scipy.special import ndtr, ndtri
 
-        return np.asarray(ndtr(self._at(np.asarray(ndtri(g)))[0]))[()]
+        return np.asarray(
+            ndtr(
+                self.origin
+                + self._at(np.nan_to_num(ndtri(g) - self.centre, posinf=np.inf, neginf=-np.inf))[0]
+            )
+        )[()]
 
     def logpdf(self, g: Array) -> Array:
         """Log density: that of u by the change of variables."""
         from scipy.special import ndtri
 
-        w = np.asarray(ndtri(g))
-        finite = np.where(np.isfinite(w), w, 0.0)
-        u, slope = self._at(finite)
-        density = 0.5 * (finite * finite - u * u) + np.log(slope)
+        z = np.asarray(ndtri(g))
+        finite = np.where(np.isfinite(z), z, 0.0)
+        u, slope = self._at(finite - self.centre)
+        density = 0.5 * (finite * finite - (self.origin + u) ** 2) + np.log(slope)
         ends = np.where(
-            self.slope[np.where(w < 0, 0, -1)] < 1, np.inf, -np.inf
+            self.slope[np.where(z < 0, 0, -1)] < 1, np.inf, -np.inf
         )  # as the straight continuation says
-        return np.asarray(np.where(np.isfinite(w), density, ends))[()]
+        return np.asarray(np.where(np.isfinite(z), density, ends))[()]
 
     def quantile(self, p: Array) -> Array:
         """The inverse of ``cdf``, to rounding."""
         from scipy.special import ndtr, ndtri
 
-        u = np.asarray(ndtri(p))
+        u = np.asarray(ndtri(p)) - self.origin
         place = np.clip(np.searchsorted(self.u, u) - 1, 0, len(self.u) - 2)
         low, high = self.w[place], self.w[place + 1]
         for _ in range(60):
@@ -84,13 +94,13 @@ class MarginalTable:
         w = (low + high) / 2
         w = np.where(u < self.u[0], self.w[0] + (u - self.u[0]) / self.slope[0], w)
         w = np.where(u > self.u[-1], self.w[-1] + (u - self.u[-1]) / self.slope[-1], w)
-        return np.asarray(ndtr(w))[()]
+        return np.asarray(ndtr(self.centre + w))[()]
 
     def stderr_at(self, g: Array) -> Array:
         """Standard error of ``cdf``."""
         from scipy.special import ndtri
 
-        return np.asarray(np.interp(ndtri(g), self.w, self.stderr))[()]
+        return np.asarray(np.interp(ndtri(g) - self.centre, self.w, self.stderr))[()]
 
     def _at(self, w: Array) -> tuple[Array, Array]:
         """U and du/dw by cubic Hermite interpolation, straight beyond the ends."""
@@ -114,10 +124,12 @@ def tabulate(root_gamma: float, labels: int, *, draws: int | None = None, seed: 
     """
     from scipy.special import ndtr, ndtri
 
+    solved = min(max(root_gamma, _SMALL), _LARGE)
+    narrower, flatter = min(1.0, root_gamma / _SMALL), min(1.0, _LARGE / root_gamma)
     count = max(64, min(2048, 1_000_000 // labels)) if draws is None else draws
     shapes = np.random.default_rng(seed).standard_normal((count, labels - 1))
-    shapes = root_gamma * (shapes - shapes.mean(axis=1, keepdims=True))
-    spread = root_gamma * np.sqrt(labels / (labels - 1))
+    shapes = solved * (shapes - shapes.mean(axis=1, keepdims=True))
+    spread = solved * np.sqrt(labels / (labels - 1))
     parts = [_tabulate_shape(rows, spread) for rows in np.array_split(shapes, max(1, count // 64))]
     leads, probits, slopes = (np.concatenate([part[i] for part in parts]) for i in range(3))
 
@@ -134,7 +146,17 @@ def tabulate(root_gamma: float, labels: int, *, draws: int | None = None, seed: 
         density = (np.exp(-0.5 * scaled * scaled) * rates).mean(axis=0)
         u = np.where(below.mean(axis=0) < 0.5, ndtri(below.mean(axis=0)), -ndtri(above.mean(axis=0)))
         slope = density / np.exp(-0.5 * u * u)
-    return MarginalTable(w, u, slope, below.std(axis=0, ddof=1) / np.sqrt(count), count)
+    centre = float(ndtri(1 / labels)) if root_gamma < _SMALL else 0.0
+    origin = float(u[_NODES // 2]) if root_gamma > _LARGE else 0.0
+    return MarginalTable(
+        centre,
+        (w - centre) * narrower,
+        (u - origin) * flatter,
+        slope * flatter / narrower,
+        below.std(axis=0, ddof=1) / np.sqrt(count),
+        count,
+        origin,
+    )
 
 
 def _tabulate_shape(shapes: Array, spread: float) -> tuple[Array, Array, Array]:
