@@ -15,8 +15,8 @@ from firstlight.results.guess_null import null
 
 
 def by_high_precision(gamma: float, samples: int, count: int) -> float:
-    """∫ φ(x) Bin(k; D, Φ(√γ x)) dx at 25 digits, cut where either scale changes."""
-    with mpmath.workdps(25):
+    """∫ φ(x) Bin(k; D, Φ(√γ x)) dx at 40 digits (its own Φ loses some), cut where either scale changes."""
+    with mpmath.workdps(40):
         root = mpmath.sqrt(gamma)
         edges = [mpmath.mpf(k) / 4 for k in range(-60, 61)]
         if gamma > 1:
