@@ -60,12 +60,13 @@ def main() -> None:
     """Predict, measure, draw, write."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--out", type=Path, default=Path("demo"))
-    arguments.add_argument("--inits", type=int, default=60)
-    arguments.add_argument("--samples", type=int, default=1000)
+    arguments.add_argument("--inits", type=int, default=100)
+    arguments.add_argument("--samples", type=int, default=500)
     arguments.add_argument("--depth", type=int, default=10)
-    arguments.add_argument("--width", type=int, default=256)
+    arguments.add_argument("--width", type=int, default=128)
     options = arguments.parse_args()
     began = time.monotonic()
+    torch.set_num_threads(1)  # the networks are small: more threads would wait for each other
 
     data = torch.randn(options.samples, 100, generator=torch.Generator().manual_seed(0))
     profiles, rows = {}, []
