@@ -38,14 +38,12 @@ class Draw:
         module_of: The module of initialization ``i``, in the user's mode; a later call may re-draw the same
             object.
         notes: Sentences for provenance.
-        fresh: Whether each call builds a new module.
     """
 
     description: str
     method: str
     module_of: Callable[[int], nn.Module]
     notes: tuple[str, ...] = ()
-    fresh: bool = False
 
 
 def drawing(model: Any, *, seed: int, redraw: str | Callable[[nn.Module], object] | None = None) -> Draw:
@@ -314,7 +312,7 @@ def _of_factory(
         previous[0] = built
         return unwrapped(built)[0]
 
-    return Draw(title, "factory", module_of, notes, fresh=True)
+    return Draw(title, "factory", module_of, notes)
 
 
 def _takes_seed(factory: Callable[..., Any]) -> bool:
@@ -347,4 +345,4 @@ def _of_blueprint(blueprint: Any, seed: int, redraw: str | Callable[[nn.Module],
     if redraw is not None:
         draw = _of_module(build(0), seed, redraw, ())
         return Draw(description, draw.method, draw.module_of)
-    return Draw(description, "Blueprint", build, fresh=True)
+    return Draw(description, "Blueprint", build)

@@ -65,10 +65,13 @@ def rows_of(values: Tensor, axis: int, positions: Tensor | None = None) -> Tenso
     """(row, unit); of each sample only the given positions, where there are positions."""
     if values.ndim <= 2:
         return values if values.ndim == 2 else values[:, None]
-    units_last = values.movedim(axis, -1)
-    flat = units_last.reshape(
-        values.shape[0], -1, values.shape[axis % values.ndim]
-    )  # (sample, position, unit)
+    axis = axis % values.ndim
+    if axis == 1:
+        flat = values.flatten(2)  # (sample, unit, position)
+        if positions is not None and len(positions) < flat.shape[2]:
+            flat = torch.index_select(flat, 2, positions.to(values.device))
+        return flat.transpose(1, 2).reshape(-1, values.shape[1])
+    flat = values.movedim(axis, -1).reshape(len(values), -1, values.shape[axis])  # (sample, position, unit)
     if positions is not None and len(positions) < flat.shape[1]:
-        flat = torch.index_select(flat, 1, positions)
+        flat = torch.index_select(flat, 1, positions.to(values.device))
     return flat.reshape(-1, flat.shape[-1])

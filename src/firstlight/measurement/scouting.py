@@ -29,7 +29,7 @@ _BLOCK = 1 << 22
 _WHOLE = 1 << 27
 """Largest activation for which batch norm gets the whole data as one batch."""
 _MINIBATCH = 128
-_RANK_SHARE = 0.5
+_RANK_SHARE = 0.25
 """Multiplications spent on covariances, as a share of the forward pass."""
 _RANK_FREE = 20_000_000
 """Multiplications for each sample that are spent on covariances in any case."""

@@ -178,7 +178,7 @@ def _reduced(piece: Tensor, axis: int, order: int) -> tuple[Tensor, Tensor, Tens
         absolute = piece.abs().sum(axis).double().cpu()
     first = centred.sum(axis).double().cpu()
     second = second.double().cpu()
-    if piece.dtype != torch.float64 and _out_of_range(second / count):
+    if piece.dtype != torch.float64 and _out_of_range(second / count, centred, axis):
         return _reduced(piece.double(), axis, order)
     error = first / count  # of the mean, in the piece's precision
     exact = mean.squeeze(axis).double().cpu() + error
@@ -191,6 +191,9 @@ def _reduced(piece: Tensor, axis: int, order: int) -> tuple[Tensor, Tensor, Tens
     return exact, m2.clamp_(min=0), m3, m4.clamp_(min=0), absolute
 
 
-def _out_of_range(variance: Tensor) -> bool:
-    """Whether some unit's fourth powers may have left float32; exact zeros are in range, NaN is out."""
-    return bool((~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))).any())
+def _out_of_range(variance: Tensor, centred: Tensor, axis: int) -> bool:
+    """Whether some unit's fourth powers may have left float32; NaN is out, a unit that never varies is in."""
+    if bool((~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))).any()):
+        return True
+    still = variance == 0  # or squares that were rounded to zero
+    return bool(still.any()) and bool((still & (centred != 0).any(axis).cpu()).any())
