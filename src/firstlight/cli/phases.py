@@ -31,7 +31,7 @@ def _range(ctx: click.Context, param: click.Parameter, value: str) -> list[float
             f"expected a COUNT between 1 and {_LARGEST_RANGE:,}, got {count} in {value!r}", ctx, param
         )
     if count == 1:
-        if stop != start:
+        if len(words) == 3 and stop != start:
             raise click.BadParameter(
                 f"expected a COUNT of at least 2 between different ends, got {value!r}", ctx, param
             )
