@@ -137,7 +137,9 @@ class ComposedGram(Gram):
 
     def scale(self, log_factor: Number) -> Self:
         """Multiply by e^f."""
-        return replace(self, log_scale=self.log_scale + float(log_factor), log_noise=self.log_noise + log_factor)
+        return replace(
+            self, log_scale=self.log_scale + float(log_factor), log_noise=self.log_noise + log_factor
+        )
 
     def mix(self) -> Self:
         """New Gaussian units."""
@@ -150,9 +152,7 @@ class ComposedGram(Gram):
         added = float(variance)
         log_total = float(np.logaddexp(self.log_scale + 2 * math.log(self.scales[0]), math.log(added)))
         kept = math.exp(self.log_scale + 2 * math.log(self.scales[0]) - log_total)
-        return replace(
-            self, scales=np.ones(self.size), log_scale=log_total, distances=self.distances * kept
-        )
+        return replace(self, scales=np.ones(self.size), log_scale=log_total, distances=self.distances * kept)
 
     def center_units(self) -> Gram:  # type: ignore[override]
         """K − M Mᵀ: M_a is a multiple of σ_a, but for the inputs."""

@@ -49,7 +49,9 @@ class DenseGram(Gram):
         """K/e^s."""
         return symmetric(
             self.size,
-            lambda rows, columns: self.entries[rows, columns] * self.scales[rows, None] * self.scales[columns],
+            lambda rows, columns: (
+                self.entries[rows, columns] * self.scales[rows, None] * self.scales[columns]
+            ),
         )
 
     def center_and_data(self) -> tuple[float, float]:
@@ -62,7 +64,9 @@ class DenseGram(Gram):
 
     def scale(self, log_factor: Number) -> Self:
         """Multiply by e^f."""
-        return replace(self, log_scale=self.log_scale + float(log_factor), log_noise=self.log_noise + log_factor)
+        return replace(
+            self, log_scale=self.log_scale + float(log_factor), log_noise=self.log_noise + log_factor
+        )
 
     def mix(self) -> DenseGram:  # type: ignore[override]
         """New Gaussian units."""

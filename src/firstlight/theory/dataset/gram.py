@@ -115,11 +115,13 @@ class Gram(Covariance):
         """Which points this layer sees as nothing; they have no correlation with any other."""
         return np.asarray(self.diagonal == 0)
 
-    def statistics(self, *, spectrum: bool = False, start: Array | None = None) -> tuple[Statistics, Array | None]:
-        """Averages over the data; with ``spectrum`` also what needs the matrix.
+    def statistics(
+        self, *, matrix: Array | None = None, start: Array | None = None
+    ) -> tuple[Statistics, Array | None]:
+        """Averages over the data; given the matrix, also kurtosis, mean absolute value and effective rank.
 
         Args:
-            spectrum: Add kurtosis, mean absolute value and effective rank.
+            matrix: What ``matrix()`` returned.
             start: Where the search for the leading direction begins.
 
         Returns:
@@ -133,8 +135,7 @@ class Gram(Covariance):
             data = 0.0
         kurtosis = mean_absolute = rank = math.nan
         direction = start
-        if spectrum:
-            matrix = self.matrix()
+        if matrix is not None:
             mean_absolute = math.log(2 / math.pi) / 2 + float(logarithm(float(np.sqrt(self.diagonal).mean())))
             mean_absolute += 0.5 * self.log_scale
             if data > 0:
@@ -179,8 +180,10 @@ def leading_eigenvalue(matrix: Array, start: Array | None, *, most: int = 60) ->
     """
     size = len(matrix)
     if start is None:
-        start = np.random.default_rng(size).standard_normal(size)
-    vector = start - start.mean()
+        start = np.zeros(size)
+    # never a multiple of one eigenvector alone, from which there would be no way to a greater one
+    vector = start + 0.03 * np.random.default_rng(size).standard_normal(size) / math.sqrt(size)
+    vector -= vector.mean()
     vector /= np.linalg.norm(vector)
     basis, off, on = [vector], [], []
     former = 0.0
@@ -202,5 +205,7 @@ def leading_eigenvalue(matrix: Array, start: Array | None, *, most: int = 60) ->
         off.append(norm)
         basis.append(image / norm)
     count = len(on)
-    values, vectors = np.linalg.eigh(np.diag(on) + np.diag(off[: count - 1], 1) + np.diag(off[: count - 1], -1))
+    values, vectors = np.linalg.eigh(
+        np.diag(on) + np.diag(off[: count - 1], 1) + np.diag(off[: count - 1], -1)
+    )
     return float(values[-1]), np.asarray(np.array(basis[:count]).T @ vectors[:, -1])

@@ -82,7 +82,9 @@ class StandardizedGram(DenseGram):
     def average(self, kernel: Kernel) -> DenseGram:  # type: ignore[override]
         """E φ(ẑ_a) φ(ẑ_b)."""
         if isinstance(kernel, MaxPoolKernel) and kernel.size > 1:
-            raise NoRuleError("max-pooling behind batch norm has no rule for a data set: each unit has its own length")
+            raise NoRuleError(
+                "max-pooling behind batch norm has no rule for a data set: each unit has its own length"
+            )
         if is_homogeneous(kernel):
             exact = [self._exact(part, kernel) for part in self.parts]
             if len(exact) == 1:
@@ -113,9 +115,7 @@ class StandardizedGram(DenseGram):
             tilted = part.tilted(float(s))
             variances = tilted.diagonal().copy()
             pairs = pair_averages(kernel, variances)
-            inverse = np.divide(
-                1.0, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0
-            )
+            inverse = np.divide(1.0, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
 
             def block(
                 rows: slice,
@@ -175,7 +175,9 @@ class StandardizedGram(DenseGram):
         np.fill_diagonal(matrix, pairs.mean_square)
         matrix += difference / DRAWS
         data = float(matrix.diagonal().mean() - matrix.mean())
-        groups = np.array([chunk.mean() for chunk in sums])  # whitened draws are dependent inside a chunk only
+        groups = np.array(
+            [chunk.mean() for chunk in sums]
+        )  # whitened draws are dependent inside a chunk only
         error = float(groups.std(ddof=1)) / math.sqrt(len(groups)) / data if data > 0 else 0.0
         held = np.empty(self.size)  # what log_noise already carries: E 1/s² in units of the mean variance
         for part in self.parts:
@@ -263,7 +265,9 @@ def _center(matrix: Array, batches: tuple[slice, ...]) -> None:
         matrix[place] -= matrix[place].mean(axis=0)
     for place in batches:
         matrix[:, place] -= matrix[:, place].mean(axis=1, keepdims=True)
-    symmetric(len(matrix), lambda rows, columns: 0.5 * (matrix[rows, columns] + matrix[columns, rows].T), out=matrix)
+    symmetric(
+        len(matrix), lambda rows, columns: 0.5 * (matrix[rows, columns] + matrix[columns, rows].T), out=matrix
+    )
 
 
 def _check(place: slice, trace: float, total: float) -> None:

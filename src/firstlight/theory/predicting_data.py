@@ -1,0 +1,351 @@
+"""Dataset theory: Blueprint and data → Profile, by carrying the data's own covariance through the layers.
+
+Enters: a Blueprint and n inputs. Leaves: γ, C, V, mean square, kurtosis, mean absolute value, effective rank, correlations, noise, χ with
+its increments and gradient scale behind every dense layer and residual sum, and draws of the joint law of the guesses on these very points.
+
+The data are fixed and the averages over them are plain: C = ⟨(mean over the n points)²⟩ = mean(K) and V = tr(HKH)/n, without n/(n − 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from firstlight.architecture.blueprint import Blueprint
+from firstlight.architecture.layers import (
+    Activation,
+    Convolution,
+    Dense,
+    Layer,
+    Norm,
+    Pass,
+    Pool,
+    Residual,
+    walk,
+)
+from firstlight.errors import DataError, UsageError, one_of
+from firstlight.results.guesses import Guesses
+from firstlight.results.labelled import Variable, variable
+from firstlight.results.profile import Profile
+from firstlight.results.provenance import Provenance
+from firstlight.theory.dataset.gram import Gram, Statistics, log_mean_exp
+from firstlight.theory.dataset.inputs import gram_of_inputs
+from firstlight.theory.finite_width import log_mean_square_variance
+from firstlight.theory.predicting import METHODS, kernels_by
+from firstlight.theory.predicting import _coverage as coverage_of
+from firstlight.theory.predicting import _increments as increments_of
+from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
+from firstlight.theory.readout import read_out
+
+__all__ = ["covariance_of_outputs", "points_of", "predict_on"]
+
+Array = NDArray[np.float64]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivity_increment_activation")
+
+
+def predict_on(
+    blueprint: Blueprint,
+    data: Any,
+    *,
+    method: str = "auto",
+    batch_size: int | None = None,
+    batch_law: str = "exact",
+    draws: int | None = None,
+    seed: int = 0,
+    keep_covariance: bool = False,
+    samples: int | None = None,
+    width: str = "infinite",
+    inits: int = 200,
+) -> Profile:
+    """Predict what a wide network does to these data, and how it guesses on them.
+
+    Args:
+        blueprint: The network.
+        data: Inputs (n, …) as an array or tensor, a pair (inputs, labels), or a sample set with ``inputs``.
+        method: How Gaussian averages are taken; see ``predict``.
+        batch_size: Batch norm takes consecutive batches of this size; all the points at once without it.
+        batch_law: ``"exact"`` only: the data set is known point by point.
+        draws: Initializations that the guesses are drawn from; 10,000 by default, fewer where draws · labels · points would
+            exceed 10⁹.
+        seed: Names the draws.
+        keep_covariance: Keep K of every row, ``profile.covariance`` (layer, sample, sample).
+        samples: Use the first so many points.
+        width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly in law.
+        inits: Number of networks drawn for ``width="finite"``.
+
+    Returns:
+        A Profile with one row for each dense layer and residual sum; layers without a rule are NaN with a reason.
+
+    >>> points = np.random.default_rng(0).standard_normal((64, 20))
+    >>> profile = predict_on(Blueprint.mlp(inputs=20, depth=1, norm="batch"), points, draws=100)
+    >>> 0.4 < float(profile.gamma[-1]) < 0.55  # 1/(π−1) for independent inputs
+    True
+    """
+    if method not in METHODS:
+        raise one_of("predict(method)", method, METHODS)
+    if batch_law != "exact":
+        raise UsageError(
+            f"predict(batch_law): expected 'exact' with data, got {batch_law!r}; a data set is known point by point, "
+            "and batch norm includes each of them"
+        )
+    if width not in ("infinite", "finite"):
+        raise one_of("predict(width)", width, ("infinite", "finite"))
+    points = points_of(data, blueprint, samples)
+    if width == "finite":
+        from firstlight.theory.dataset.finite_networks import profile_of_networks
+
+        return profile_of_networks(blueprint, points, inits=inits, batch_size=batch_size, seed=seed)
+    fold = _Fold(kernels_by(method), keep_covariance=keep_covariance)
+    state = gram_of_inputs(points, batch_size=batch_size, seed=seed)
+    inputs = fold.statistics(state)
+    nothing = int(state.zero_points.sum())
+    steps, state = fold.through(blueprint.layers, state)
+    rows = [step for step in steps_in_order(steps) if isinstance(step.layer, Dense | Residual)]
+    quantities = _quantities(rows, steps, inputs)
+    extra: dict[str, Variable] = {}
+    coordinates = {"sample": variable("sample", np.arange(len(points)))}
+    last = steps[-1].layer if steps else None
+    guesses = None
+    known = isinstance(last, Dense) and not math.isnan(state.log_scale)
+    if known and blueprint.classes is not None:
+        matrix = fold.last_matrix if fold.last_matrix is not None else state.matrix()
+        if draws is None:
+            draws = max(100, min(10_000, 1_000_000_000 // (blueprint.classes * len(points))))
+        if np.any(matrix):
+            found = read_out(matrix, blueprint.classes, draws=draws, seed=seed)
+            guesses = Guesses.from_draws(found.fractions, samples=len(points), seed=seed)
+            extra["favoured_label"] = variable("sample", found.favoured)
+    if rows:
+        quantiles = np.array([fold.correlations.get(id(step), [math.nan] * len(QUANTILES)) for step in rows])
+        extra["correlation"] = variable(("layer", "quantile"), quantiles)
+        coordinates["quantile"] = variable("quantile", list(QUANTILES))
+        spread = log_mean_square_variance(steps, fold.kernels)  # type: ignore[arg-type]
+        deviation = [math.sqrt(spread.get(id(step), math.nan)) for step in rows]
+        extra["log_mean_square_deviation"] = variable("layer", deviation)
+        if keep_covariance:
+            extra["covariance"] = variable(
+                ("layer", "sample", "sample2"),
+                np.stack([fold.kept.get(id(step), np.full((len(points),) * 2, math.nan)) for step in rows]),
+            )
+            coordinates["sample2"] = variable("sample2", np.arange(len(points)))
+    normalized = any(isinstance(layer, Norm) and layer.kind == "batch" for layer in walk(blueprint.layers))
+    return Profile.from_layers(
+        [step.layer.address for step in rows],
+        quantities,
+        provenance=Provenance(
+            engine="theory",
+            model=blueprint.describe(),
+            data=f"{len(points)} points of {points.shape[1]} coordinates",
+            seed=seed,
+            mode="train" if normalized else None,
+            settings={"theory": "dataset", "method": method, "batch_size": batch_size, "draws": draws},
+            notes=_notes(rows, nothing, batch_size, normalized),
+        ),
+        coverage=coverage_of(steps),  # type: ignore[arg-type]
+        guesses=guesses,
+        kinds=["residual" if isinstance(step.layer, Residual) else "dense" for step in rows],
+        extra=extra,
+        coordinates=coordinates,
+    )
+
+
+def covariance_of_outputs(
+    blueprint: Blueprint, data: ArrayLike, *, method: str = "auto", batch_size: int | None = None
+) -> Array:
+    """K (n, n) of one output on the points, and nothing else: what a Gaussian-process kernel function returns.
+
+    >>> covariance_of_outputs(Blueprint.mlp(inputs=2, depth=1, activation="linear"), np.eye(2))
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    points = points_of(data, blueprint, None)
+    state: Gram = gram_of_inputs(points, batch_size=batch_size)
+    kernels = kernels_by(method)
+    for chunk in _chunks(blueprint.layers):
+        steps = propagate(chunk, state, kernels)
+        broken = next((step for step in steps if step.reason), None)
+        if broken is not None:
+            raise UsageError(f"{broken.layer.address}: {broken.reason}")
+        state = steps[-1].state
+        del steps
+    matrix = state.matrix()
+    matrix *= math.exp(state.log_scale)
+    return matrix
+
+
+def points_of(data: Any, blueprint: Blueprint, samples: int | None) -> Array:
+    """Inputs as (n, d), from whatever holds them."""
+    held = data
+    for name in ("inputs", "images"):
+        if hasattr(held, name):
+            held = getattr(held, name)
+            break
+    if isinstance(held, tuple | list) and len(held) == 2 and hasattr(held[0], "shape"):
+        held = held[0]
+    if hasattr(held, "detach"):
+        held = held.detach().cpu().numpy()
+    if not hasattr(held, "__array__") and not isinstance(held, list | tuple):
+        raise UsageError(
+            f"predict(data): expected an array or tensor (n, …), a pair (inputs, labels) or a sample set, "
+            f"got {type(data).__name__}; draw one batch from a loader first"
+        )
+    points = np.asarray(held, dtype=np.float64)
+    if points.ndim < 2 or len(points) < 2:
+        raise DataError(f"predict(data): expected two points or more, (n, …), got shape {points.shape}")
+    points = points.reshape(len(points), -1)[:samples]
+    if blueprint.inputs is not None and points.shape[1] != blueprint.inputs:
+        raise DataError(
+            f"predict(data): expected {blueprint.inputs} coordinates a point, as the network reads, got {points.shape[1]}"
+        )
+    return points
+
+
+@dataclass(eq=False)
+class _Fold:
+    """Goes through the layers one at a time, keeps what a Profile needs and lets each matrix go."""
+
+    kernels: Kernels
+    keep_covariance: bool = False
+
+    def __post_init__(self) -> None:
+        self.correlations: dict[int, list[float]] = {}
+        self.kept: dict[int, Array] = {}
+        self.last_matrix: Array | None = None
+        self._direction: Array | None = None
+        self._known: WeakKeyDictionary[Gram, Statistics] = WeakKeyDictionary()
+
+    def through(self, layers: Sequence[Layer], state: Gram) -> tuple[list[Step[Any]], Gram]:
+        light: list[Step[Any]] = []
+        lost = ""
+        for chunk in _chunks(layers):
+            steps = propagate(chunk, state, self.kernels, lost=lost)
+            light.extend(self._lightened(step) for step in steps)
+            state = steps[-1].state
+            broken = next((step for step in steps_in_order(steps) if step.reason), None)
+            lost = lost or (broken.layer.address if broken is not None else "")
+        return light, state
+
+    def statistics(self, state: Gram) -> Statistics:
+        if state not in self._known:
+            self._known[state] = state.statistics()[0]
+        return self._known[state]
+
+    def _lightened(self, step: Step[Gram]) -> Step[Any]:
+        body = tuple(self._lightened(inner) for inner in step.body)
+        shortcut = tuple(self._lightened(inner) for inner in step.shortcut)
+        row = isinstance(step.layer, Dense | Residual) and not math.isnan(step.state.log_scale)
+        matrix = step.state.matrix() if row else None
+        if matrix is None:
+            after = self.statistics(step.state)
+        else:
+            after, self._direction = step.state.statistics(matrix=matrix, start=self._direction)
+            self._known[step.state] = after
+        before, reason = self.statistics(step.before), step.reason
+        if isinstance(step.layer, Convolution) and reason and "convolution" in reason:
+            size = step.before.size
+            reason = (
+                "a convolution needs the covariance of every pair of positions: (positions · points)² numbers, "
+                f"{8e-9 * size**2:.3g} GB times positions² for these {size} points; not modelled, measure it"
+            )
+        light = Step[Any](step.layer, before, after, step.log_gain, reason, body, shortcut)
+        if matrix is not None:
+            self.correlations[id(light)] = _correlations(matrix)
+            if self.keep_covariance:
+                self.kept[id(light)] = matrix * math.exp(min(step.state.log_scale, 700.0))
+        self.last_matrix = matrix
+        return light
+
+
+def _chunks(layers: Sequence[Layer]) -> list[Sequence[Layer]]:
+    """One layer at a time, an activation together with the max-pool that reads it."""
+    found: list[Sequence[Layer]] = []
+    position = 0
+    while position < len(layers):
+        end = position + 1
+        if isinstance(layers[position], Activation):
+            behind = end
+            while behind < len(layers) and isinstance(layers[behind], Pass):
+                behind += 1
+            pool = layers[behind] if behind < len(layers) else None
+            if isinstance(pool, Pool) and pool.kind == "max":
+                end = behind + 1
+        found.append(layers[position:end])
+        position = end
+    return found
+
+
+def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: Statistics) -> dict[str, Any]:
+    def column(name: str) -> Array:
+        return np.array([getattr(step.state, name) for step in rows], dtype=float)
+
+    center, data, noise = column("log_center"), column("log_data"), column("log_noise")
+    gradients = backward(steps)
+    increments = increments_of(steps)
+    with np.errstate(invalid="ignore"):
+        log_gamma = np.where(np.isneginf(center) & np.isneginf(data), np.nan, center - data)
+        log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
+    return {
+        "log_gamma": log_gamma,
+        "log_center_variance": center,
+        "log_data_variance": data,
+        "log_mean_square": column("log_total"),
+        "kurtosis": column("kurtosis"),
+        "mean_absolute": np.exp(np.minimum(column("log_mean_absolute"), 709.0)),
+        "effective_rank": column("effective_rank"),
+        "log_noise_variance": noise,
+        "log_sensitivity": log_sensitivity,
+        **{name: np.array([increments[id(step)][name] for step in rows]) for name in _INCREMENTS},
+        "log_gradient_scale": np.array([_mean_log(gradients[id(step)]) for step in rows]),
+    }
+
+
+def _mean_log(value: Any) -> float:
+    """One number a point, averaged; a point that is nothing has none."""
+    values = np.atleast_1d(np.asarray(value, dtype=float))
+    return log_mean_exp(values[~np.isposinf(values)]) if not np.isnan(values).any() else math.nan
+
+
+def _correlations(matrix: Array) -> list[float]:
+    """Quantiles of the correlations between different points; of an even subset of 1,000 where there are more."""
+    some = np.unique(np.linspace(0, len(matrix) - 1, min(len(matrix), 1000)).astype(int))
+    matrix = matrix[np.ix_(some, some)]
+    deviation = np.sqrt(matrix.diagonal())
+    pairs = np.triu_indices(len(matrix), 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        c = matrix[pairs] / (deviation[pairs[0]] * deviation[pairs[1]])
+    c = np.clip(c[np.isfinite(c)], -1.0, 1.0)
+    return [float(q) for q in np.quantile(c, QUANTILES)] if c.size else [math.nan] * len(QUANTILES)
+
+
+def _notes(
+    rows: Sequence[Step[Any]], nothing: int, batch_size: int | None, normalized: bool
+) -> tuple[str, ...]:
+    notes = [
+        "infinite width; the norms' ε is taken as 0",
+        "averages over these points are plain: C = mean(K), V = tr(HKH)/n",
+    ]
+    if nothing:
+        notes.append(
+            f"{nothing} points are 0 in every coordinate: they have no correlation, and no norm divides them"
+        )
+    if normalized:
+        notes.append(
+            f"batch norm over consecutive batches of {batch_size}"
+            if batch_size
+            else "batch norm over all the points"
+        )
+        notes.append("batch norm behind an activation divides by the mean variance over units")
+    error = max((step.state.error for step in rows), default=0.0)
+    if error:
+        notes.append(f"a layer behind batch norm was drawn: relative standard error of V {error:.1e}")
+    if any(math.isinf(step.state.log_data) for step in rows):
+        notes.append("V below 1e-13 of C + V is rounding and shown as 0")
+    return tuple(notes)

@@ -1,0 +1,97 @@
+r"""How a wide network guesses on n given points: draws of its outputs, which are a Gaussian process.
+
+Enters: the covariance K of one output on the points. Leaves: the fraction of the points on which each label is the greatest, one row
+for each drawn initialization. Labels are independent copies of the process, O = A ξ with A Aᵀ = K; the greatest is counted.
+For two labels only the difference matters, another copy of the same process up to scale.
+
+A has one column for each direction of K that matters: leaving out a part p of tr(HKH) moves labels on at most ~√p/π of the points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstlight.errors import CouldNotError, UsageError
+
+__all__ = ["Readout", "factor", "read_out"]
+
+Array = NDArray[np.float64]
+
+LEFT_OUT = 1e-9
+"""Part of tr(HKH) that may be left out: it moves fewer than 1e-5 of the labels."""
+
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Guesses of drawn initializations.
+
+    Attributes:
+        fractions: ``(init, label)``.
+        favoured: For each point, how often it gets the label that its initialization favours, ``(sample,)``. (The chance that two
+            initializations give a point the same label is 1/M for every point, because labels are exchangeable.)
+        directions: Number of directions of K that were drawn.
+    """
+
+    fractions: Array
+    favoured: Array
+    directions: int
+
+
+def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int = 0) -> Readout:
+    """Draw initializations and count the labels that they give to the points.
+
+    Args:
+        covariance: K (n, n), in any unit.
+        labels: M, 2 or more.
+        draws: Number of initializations.
+        seed: Names them.
+
+    >>> alike = read_out(np.ones((5, 5)), 3, draws=4)  # points that are one get one label
+    >>> bool((alike.fractions.max(axis=1) == 1).all())
+    True
+    """
+    if labels < 2 or draws < 1:
+        raise UsageError(f"read_out: expected 2 labels or more and 1 draw or more, got {labels} and {draws}")
+    half = factor(covariance).astype(np.float32)
+    points, directions = half.shape
+    generator = np.random.default_rng(seed)
+    counts = np.empty((draws, labels), dtype=np.int64)
+    favoured = np.zeros(points)
+    copies = 1 if labels == 2 else labels
+    rows = max(1, min(draws, _CHUNK // (points * copies)))
+    for start in range(0, draws, rows):
+        number = min(rows, draws - start)
+        units = generator.standard_normal((directions, number * copies), dtype=np.float32)
+        outputs = (half @ units).reshape(points, number, copies)
+        if labels == 2:
+            labelled = (outputs[:, :, 0] < 0).astype(np.intp)
+        else:
+            labelled = outputs.argmax(axis=2)
+        offset = labelled + labels * np.arange(number)
+        part = np.bincount(offset.ravel(), minlength=number * labels).reshape(number, labels)
+        counts[start : start + number] = part
+        favoured += (labelled == part.argmax(axis=1)).sum(axis=1)
+    return Readout(counts / points, favoured / draws, directions)
+
+
+def factor(covariance: Array) -> Array:
+    """A with A Aᵀ = K, directions that rounding made negative or that nobody would notice left out."""
+    if not np.isfinite(covariance).all():
+        raise CouldNotError("read-out: expected a finite covariance of the outputs, got NaN or infinity")
+    values, vectors = np.linalg.eigh(covariance)
+    if values[-1] <= 0:
+        raise CouldNotError(
+            "read-out: all outputs are 0, so there is no greatest label; give the network biases"
+        )
+    spread = float(np.trace(covariance) - covariance.mean() * len(covariance))
+    budget = LEFT_OUT * spread
+    positive = np.maximum(values, 0.0)
+    kept = np.cumsum(positive) > budget
+    kept &= positive > 1e-14 * values[-1]
+    kept[-1] = True
+    return np.asarray(vectors[:, kept] * np.sqrt(positive[kept]))
