@@ -35,6 +35,9 @@ MOST_KINKS = 64
 
 _MOST_INTERVALS = 4096
 _NARROWEST = 1e-7
+_MOST_NOISE = (
+    1e-5  # single precision has 1e-7; what looks like more is a function that the samples do not resolve
+)
 _SMALL_ERROR = 1e-4
 
 
@@ -60,6 +63,8 @@ def find_kinks(value: Callable[[Array], Array], *, name: str = "function") -> tu
     """
     current = _first_intervals()
     fit = PolynomialFit(value, current.center)
+    if fit.noise > _MOST_NOISE:
+        raise _too_irregular(name)
     suspects: list[tuple[float, float]] = []
     parents_error = np.full(len(current.center), np.nan)
     while len(current.center):

@@ -54,7 +54,7 @@ def softplus(beta: float = 1.0) -> ActivationFunction:
     if beta <= 0:
         raise UsageError(f"activation 'softplus', beta: expected a positive number, got {beta!r}")
     return ActivationFunction(
-        "softplus", lambda u: np.logaddexp(0.0, beta * u) / beta, lambda u: special.expit(beta * u)
+        "softplus", lambda u: _softplus(beta * u) / beta, lambda u: special.expit(beta * u)
     )
 
 
@@ -100,6 +100,10 @@ def sin() -> ActivationFunction:
 def cos() -> ActivationFunction:
     """Cosine."""
     return ActivationFunction("cos", np.cos, lambda u: -np.sin(u))
+
+
+def _softplus(u: Array) -> Array:
+    return np.asarray(np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u))))
 
 
 def _normal_cdf(u: Array) -> Array:
