@@ -131,7 +131,7 @@ def test_quantiles_are_the_least_fractions_that_reach(labels: int) -> None:
 
 
 def test_misuse() -> None:
-    with pytest.raises(UsageError, match="positive number of data points.*0"):
+    with pytest.raises(UsageError, match=r"positive number of data points.*0"):
         GuessLaw(1.0).with_samples(0)
     with pytest.raises(UsageError, match="between 0 and 1"):
         GuessLaw(1.0).with_samples(3).quantile(1.5)

@@ -90,5 +90,5 @@ def test_rows_do_not_depend_on_their_company() -> None:
 
 
 def test_centres_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(CouldNotError, match="3 labels.*finite"):
+    with pytest.raises(CouldNotError, match=r"3 labels.*finite"):
         fractions_of_centres(np.array([[0.0, np.nan, 1.0]]))

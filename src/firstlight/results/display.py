@@ -8,6 +8,7 @@ in HTML and cut in text.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -64,8 +65,8 @@ def profile_html(profile: Profile) -> str:
 
 
 def guesses_text(guesses: Guesses) -> str:
-    """The guesses in one line."""
-    return f"<Guesses: {_guesses_line(guesses)}>"
+    """The guesses in a sentence."""
+    return "\n".join(_wrapped(f"<Guesses: {_guesses_line(guesses)}>", ""))
 
 
 def guesses_html(guesses: Guesses) -> str:
@@ -196,7 +197,13 @@ def _guesses_line(guesses: Guesses, *, gamma: bool = True) -> str:
 
 def _phase_page(diagram: PhaseDiagram) -> _Page:
     weights, biases = (diagram.coordinates[axis].values for axis in ("weight_variance", "bias_variance"))
-    facts = (f"σ_w² {_span(weights)} ({weights.size} values), σ_b² {_span(biases)} ({biases.size} values)",)
+    axes = (("σ_w²", weights), ("σ_b²", biases))
+    facts = (
+        ", ".join(
+            f"{name} {_span(values)}" + (f" ({values.size} values)" if values.size > 1 else "")
+            for name, values in axes
+        ),
+    )
     names = {
         "slope": "χ_1",
         "gamma_at_depth": f"γ({diagram.depth})",
@@ -236,12 +243,19 @@ def _ends(count: int) -> list[int | None]:
 
 
 def _text(page: _Page) -> str:
-    lines = [page.headline, *(f"  {fact}" for fact in page.facts)]
+    lines = [_cut(page.headline, _WIDTH)]
+    for fact in page.facts:
+        lines.extend(_wrapped(fact, "  "))
     if page.rows:
         widths = [_width(column) for column in zip(page.heads, *page.rows, strict=True)]
-        lines.extend(_row(row, widths, page.left) for row in (page.heads, *page.rows))
-    lines.extend(f"  {note}" for note in page.notes)
-    return "\n".join(_cut(" ".join(line.splitlines()) or line, _WIDTH) for line in lines)
+        lines.extend(_cut(_row(row, widths, page.left), _WIDTH) for row in (page.heads, *page.rows))
+    for note in page.notes:
+        lines.extend(_wrapped(note, "  "))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _row(row: Sequence[str], widths: Sequence[int], left: int) -> str:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 __all__ = ["Coverage", "CoverageEntry", "Provenance", "installed_versions"]
@@ -17,6 +18,11 @@ __all__ = ["Coverage", "CoverageEntry", "Provenance", "installed_versions"]
 
 def installed_versions() -> dict[str, str]:
     """Versions of what computes, read from package metadata so that nothing heavy is imported."""
+    return dict(_installed_versions())
+
+
+@cache
+def _installed_versions() -> dict[str, str]:
     from importlib import metadata  # slow to import, and reading a file does not ask for it
 
     versions = {"python": ".".join(str(part) for part in sys.version_info[:3])}
