@@ -32,5 +32,5 @@ def test_a_pattern_that_matches_nothing_names_near_matches():
 
 
 def test_a_broken_expression():
-    with pytest.raises(UsageError, match="'re:[(]' is no regular expression"):
+    with pytest.raises(UsageError, match=r"'re:[(]' is no regular expression"):
         chosen(NAMES, ["re:("])
