@@ -8,8 +8,8 @@ where (u, u') is one unit at both points and H(u, u') = P(φ(v) ≤ φ(u), φ(v'
 to it at both. It follows from Hoeffding's Cov = ∫∫ [H^K − F^K F^K] ds dr over levels, and from Plackett's
 ∂Φ₂(x, y; t)/∂t = φ₂(x, y; t) for the bivariate normal. K = 1 is Price's theorem.
 
-With x = s cos(θ/2) + d sin(θ/2), y = s cos(θ/2) − d sin(θ/2) the numbers s, d are independent N(0, 1), no scale shrinks as
-θ → 0, and H grows along s by the closed form ∂Φ₂/∂s = cos(θ/2) [φ(x) Φ(τσ − w/τ) + φ(y) Φ(τσ + w/τ)],
+With x = s cos(θ/2) + d sin(θ/2), y = s cos(θ/2) − d sin(θ/2) the numbers s, d are independent N(0, 1), no scale
+shrinks as θ → 0, and H grows along s by the closed form ∂Φ₂/∂s = cos(θ/2) [φ(x) Φ(τσ − w/τ) + φ(y) Φ(τσ + w/τ)],
 τ = tan(θ/2), σ = s cos(θ/2), w = d sin(θ/2): one cumulative Gauss rule per line. Panels end where a kink meets x or y.
 """
 
@@ -29,36 +29,49 @@ __all__ = ["JointGain", "TabulatedGain", "bivariate_normal"]
 
 _ALONG = np.array([-9.0, -5.5, -3.5, -2.0, -0.5, 1.0, 2.25, 3.5, 5.0, 6.5, 9.0])
 _ACROSS = np.array([0.0, 2.5, 7.5])
+_ACROSS_BETWEEN = np.array([1.2, 4.0])
+_LAYERS = np.array([-12.0, -3.0, 3.0, 12.0])
 _NODES_ALONG, _NODES_ACROSS = 12, 14
 _DEGREE = 40
+_FAR = 8.3  # deviations beyond which a normal tail is below the rounding of 1
 
 
 class JointGain:
     """The function g(θ) for the winners at two data points.
 
     Attributes:
+        first: The winner at the first point; its marks end the panels of x.
+        second: The winner at the second point.
         angles: Angles between which g is smooth.
     """
 
     def __init__(self, first: Winner, second: Winner) -> None:
         self.first, self.second = first, second
-        scale = min(first.scale, second.scale)
-        self.angles = _doubling(scale, 0.6) if scale < 0.3 else np.array([])
+        bend, gap = min(first.scale, second.scale), min(first.gap, second.gap)
+        self._at_right_angle = 0.0
+        self._bends = _doubling(bend, 4.0) if bend < 0.3 else np.array([])
+        self.angles = _doubling(min(bend if bend < 0.3 else 1.2, gap), 1.2)
+        if _is_even(first) and _is_even(second):
+            self._at_right_angle = self._at(
+                0.5 * math.pi
+            )  # 0 but for rounding, which a slope at c → 0 would divide by c
 
     def __call__(self, theta: Array) -> Array:
         """Return g at angles in [0, π]."""
-        return np.array([self._at(float(angle)) for angle in theta.ravel()]).reshape(theta.shape)
+        return np.array([self._at(float(angle)) for angle in theta.ravel()]).reshape(
+            theta.shape
+        ) - self._at_right_angle * np.sin(theta)
 
     def _at(self, theta: float) -> float:
         cosine, sine = max(math.cos(theta / 2), 1e-12), math.sin(theta / 2)
-        d, weight = on_panels(self._edges_across(sine), _NODES_ACROSS)
+        d, weight = on_panels(self._edges_across(cosine, sine), _NODES_ACROSS)
         weight = weight * normal_density(d)
         if self.first is self.second:
             weight = 2.0 * weight
         else:
             d, weight = np.concatenate([-d, d]), np.concatenate([weight, weight])
         w = sine * d
-        edges = self._edges_along(w, cosine)  # (d, edge)
+        edges = self._edges_along(w, cosine, sine)  # (d, edge)
         at, rule = legendre(_NODES_ALONG)
         width = np.diff(edges)[..., None]
         s = edges[:, :-1, None] + width * at  # (d, panel, node)
@@ -78,18 +91,34 @@ class JointGain:
         inner = ((value @ rule) * width[..., 0]).sum(axis=-1)
         return float(size * (inner @ weight))
 
-    def _edges_across(self, sine: float) -> Array:
+    def _edges_across(self, cosine: float, sine: float) -> Array:
         first, second = (winner.marks / winner.deviation for winner in (self.first, self.second))
         cross = np.abs(np.subtract.outer(first, second)).ravel() / 2
-        cross = np.concatenate([cross, self.angles])
+        cross = np.concatenate([cross, self._bends])
         with np.errstate(over="ignore"):
             cross = cross[cross > 1e-12] / sine
+        if cosine < sine:
+            cross = np.concatenate([cross, _doubling(3.0 * cosine, _ACROSS[1])])
+        if (
+            self.first.size > 16 and not self.first.pieces.is_monotone
+        ):  # u and u' can win far apart, one low, one high
+            cross = np.concatenate([cross, _ACROSS_BETWEEN])
         return np.unique(np.concatenate([_ACROSS, cross[cross < _ACROSS[-1]]]))
 
-    def _edges_along(self, w: Array, cosine: float) -> Array:
-        shifted = [np.broadcast_to(_ALONG, (len(w), len(_ALONG)))]
+    def _edges_along(self, w: Array, cosine: float, sine: float) -> Array:
+        rising = self.first.pieces.is_monotone and self.second.pieces.is_monotone
+        even = _ALONG if rising else np.union1d(_ALONG, -_ALONG)  # where φ turns, low u can win too
+        shifted = [np.broadcast_to(even, (len(w), len(even)))]
         for winner, sign in ((self.first, -1.0), (self.second, 1.0)):
-            marks = np.concatenate([winner.marks, winner.narrow]) / winner.deviation
+            turns = (
+                np.array([]) if winner.pieces.is_monotone else winner.pieces.turning_points / winner.deviation
+            )
+            layers = np.add.outer(
+                turns, min(sine, cosine) * _LAYERS
+            ).ravel()  # where both crossings are within reach of each other
+            marks = np.concatenate(
+                [winner.marks / winner.deviation, winner.narrow / winner.deviation, layers]
+            )
             marks = np.unique(marks[np.abs(marks) < 12.0])
             shifted.append((marks + sign * w[:, None]) / cosine)
         return np.sort(np.clip(np.concatenate(shifted, axis=1), _ALONG[0], _ALONG[-1]), axis=1)
@@ -151,15 +180,26 @@ class TabulatedGain:
 
 def bivariate_normal(h: Array, k: Array, theta: float) -> Array:
     """Return Φ₂(h, k) at correlation cos θ by Owen's T; k − h cos θ is formed without cancellation at small θ."""
-    h, k = np.where(h == 0, 1e-300, h), np.where(k == 0, 1e-300, k)
+    result = special.ndtr(np.minimum(h, k))  # the limit of k − h ≫ sin θ
     sine, versine = math.sin(theta), 2.0 * math.sin(theta / 2) ** 2
-    with np.errstate(over="ignore"):
-        slope_h = ((k - h) + versine * h) / (h * sine)
-        slope_k = ((h - k) + versine * k) / (k * sine)
-    both = (
-        0.5 * (special.ndtr(h) + special.ndtr(k)) - special.owens_t(h, slope_h) - special.owens_t(k, slope_k)
-    )
-    return np.asarray(np.where((h < 0) != (k < 0), both - 0.5, both))
+    low, high = np.minimum(h, k), np.maximum(h, k)
+    open_ = ((high - low) + versine * low < _FAR * sine) & (low > -_FAR)
+    h, k = low[open_], high[open_]
+    h, k = np.where(h == 0, 1e-300, h), np.where(k == 0, 1e-300, k)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        slope_h, slope_k = ((k - h) + versine * h) / (h * sine), ((h - k) + versine * k) / (k * sine)
+    both = 0.5 * (special.ndtr(h) + special.ndtr(k)) - _owen(h, slope_h) - _owen(k, slope_k)
+    result[open_] = np.where((h < 0) != (k < 0), both - 0.5, both)
+    return np.asarray(result)
+
+
+def _owen(h: Array, slope: Array) -> Array:
+    return np.asarray(special.owens_t(h, np.where(np.isnan(slope), 0.0, slope)))
+
+
+def _is_even(winner: Winner) -> bool:
+    u = winner.deviation * np.linspace(0.1, 6.0, 60)
+    return bool(np.all(winner.function.value(u) == winner.function.value(-u)))
 
 
 def _doubling(start: float, end: float) -> Array:

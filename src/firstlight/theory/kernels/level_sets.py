@@ -1,8 +1,8 @@
 """Where an activation does not exceed a level: the intervals between the points at which its monotone pieces cross it.
 
-Enters: an ``ActivationFunction``. Leaves: ``Pieces``, its turning points within a reach, and for any ``u`` the other points
-at which ``φ`` takes the value ``φ(u)``. The set ``{v : φ(v) ≤ φ(u)}`` then has the probability
-``[right tail inside] + Σ_i σ_i Φ(v_i)`` over all crossings ``v_i``, ``σ_i = +1`` where ``φ`` rises and ``−1`` where it falls.
+Enters: an ``ActivationFunction``. Leaves: ``Pieces``, its turning points within a reach, and for any ``u`` the other
+points at which ``φ`` takes the value ``φ(u)``. The set ``{v : φ(v) ≤ φ(u)}`` then has the probability
+``[right tail inside] + Σ_i σ_i Φ(v_i)`` over all crossings ``v_i``, ``σ_i = +1`` where ``φ`` rises, ``−1`` where it falls.
 On a flat stretch ties are broken by ``u``: the stretch counts as rising.
 """
 
@@ -22,7 +22,7 @@ from firstlight.theory.kernels.panels import Panels, on_panels
 
 __all__ = ["Crossings", "Pieces", "pieces_of"]
 
-_MOST_PIECES = 16
+_MOST_PIECES = 8
 _NEGLIGIBLE = 1e-14
 
 
@@ -60,8 +60,16 @@ class Pieces:
         """The ends of pieces inside the reach."""
         return self.ends[1:-1]
 
+    @property
+    def levels(self) -> Array:
+        """Points at whose level a crossing appears or vanishes: turning points, and an end where ``φ`` has settled."""
+        value, size = self.function.value, np.abs(self.function.value(self.ends)).max()
+        settled = np.abs(value(self.ends) - value(0.9 * self.ends)) < 1e-3 * size
+        settled[1:-1] = True
+        return self.ends[settled]
+
     def crossings(self, u: Array) -> tuple[list[Crossings], NDArray[np.bool_]]:
-        """Return the crossings of the levels ``φ(u)`` other than ``u`` itself, and whether the right tail lies below."""
+        """Return where the levels ``φ(u)`` are crossed except at ``u``, and whether the right tail lies below."""
         level = self.function.value(u)
         home = np.clip(np.searchsorted(self.ends, u, side="right") - 1, 0, len(self.directions) - 1)
         found = []
@@ -102,7 +110,7 @@ def pieces_of(function: ActivationFunction, panels: Panels, reach: float) -> Pie
     """Find the monotone pieces of an activation on ``[−reach, reach]``.
 
     Raises:
-        CouldNotError: There are more than sixteen.
+        CouldNotError: There are more than eight.
     """
     marks = np.array([-reach, *panels.breakpoints(reach), reach])
     grid = np.unique(np.concatenate([marks, on_panels(marks, 8)[0]]))

@@ -1,15 +1,17 @@
 r"""Gaussian averages of ``y = max φ(u_i)`` over K units: an activation followed by max-pooling.
 
-Enters: an activation and K. Leaves: a ``Kernel``. At one data point the units ``u_i = m_i + √V z_i`` are independent; two points
-share the centres ``m_i ~ N(0, C)``, so each pair ``(u_i, u'_i)`` has variance ``q = C + V`` and correlation ``c = 1 − ρ``.
+Enters: an activation and K. Leaves: a ``Kernel``. At one data point the units ``u_i = m_i + √V z_i`` are independent;
+two points share the centres ``m_i ~ N(0, C)``, so each pair ``(u_i, u'_i)`` has variance ``q = C + V`` and
+correlation ``c = 1 − ρ``.
 
-``M = E y``, ``S2 = E y²`` and the gain ``E φ'(u*)²`` are averages over the winner (``winner.py``). With the joint gain ``g`` at
-correlation t (``joint_gain.py``)::
+``M = E y``, ``S2 = E y²`` and the gain ``E φ'(u*)²`` are averages over the winner (``winner.py``). With the joint gain
+``g`` at correlation t (``joint_gain.py``)::
 
     B  = S1 − M² = c q · (1/c) ∫₀^c g dt,        V' = S2 − S1 = ρ q · (1/ρ) ∫_c^1 g dt
 
-so that neither slope is a difference; the first tends to g at t = 0, the second to the gain. A gradient reaches the winner alone.
-K = 1 is the activation's own kernel.
+so that neither slope is a difference; the first tends to g at t = 0, the second to the gain. A gradient reaches the
+winner alone. K = 1 is the activation's own kernel. An activation that turns costs ten times one that only rises: its
+level sets are unions of intervals (``level_sets.py``).
 """
 
 from __future__ import annotations
@@ -155,7 +157,10 @@ def _mean_up_to(joint: JointGain | TabulatedGain, c: Array) -> Array:
     c = np.where(np.abs(c) < _SMALLEST, _SMALLEST, c)
     marks = 0.5 * math.pi - joint.angles[::-1]
     psi, weight = on_panels(_edges(np.arcsin(c), marks), _ANGLES)
-    return np.asarray((weight / c[..., None] * np.cos(psi) * joint(0.5 * math.pi - psi)).sum(axis=-1))
+    slope = (weight / c[..., None] * np.cos(psi) * joint(0.5 * math.pi - psi)).sum(axis=-1)
+    return np.where(
+        c > 0, np.maximum(slope, 0.0), slope
+    )  # a covariance function has no negative coefficient in c
 
 
 def _mean_beyond(joint: JointGain | TabulatedGain, rho: Array) -> Array:
@@ -163,7 +168,7 @@ def _mean_beyond(joint: JointGain | TabulatedGain, rho: Array) -> Array:
     half = np.sqrt(0.5 * np.maximum(rho, _SMALLEST))
     theta, weight = on_panels(_edges(2.0 * np.arcsin(half), joint.angles), _ANGLES)
     share = np.sin(theta) / half[..., None] * (weight / half[..., None])
-    return np.asarray(0.5 * (share * joint(theta)).sum(axis=-1))
+    return np.maximum(0.5 * (share * joint(theta)).sum(axis=-1), 0.0)
 
 
 def _edges(end: Array, marks: Array) -> Array:
