@@ -7,12 +7,11 @@ names are the addresses of the layers. Weights are N(0, σ_w²/fan_in), biases N
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from firstlight.architecture import layers as words
 from firstlight.architecture.torch_activations import as_module
@@ -54,7 +53,8 @@ def build(blueprint: Blueprint, seed: int | None = None) -> nn.Module:
     Raises:
         ModelError: A layer that no module can be made of, with its address.
     """
-    module = _sequence(blueprint.layers, within="")
+    with torch.random.fork_rng(devices=[]):  # the classes' own draws, replaced below, must not be felt
+        module = _sequence(blueprint.layers, within="")
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     initialize(blueprint, module, generator)
     return module
@@ -141,7 +141,7 @@ def _refuse_unbuildable(address: str, name: str, within: str, sequence: nn.Seque
 def _module(layer: words.Layer) -> nn.Module:
     match layer:
         case words.Dense():
-            return _undrawn(nn.Linear, layer.fan_in, layer.fan_out, bias=layer.has_bias)
+            return nn.Linear(layer.fan_in, layer.fan_out, bias=layer.has_bias)
         case words.Convolution():
             return _convolution(layer)
         case words.Norm(kind="batch"):
@@ -168,16 +168,9 @@ def _module(layer: words.Layer) -> nn.Module:
     )
 
 
-def _undrawn(kind: type[nn.Module], *sizes: Any, **options: Any) -> nn.Module:
-    # without the class's own draws, which would consume the global random state
-    module: nn.Module = skip_init(kind, *sizes, **options)  # type: ignore[no-untyped-call]
-    return module
-
-
 def _convolution(layer: words.Convolution) -> nn.Module:
-    kinds: dict[int, type[nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-    return _undrawn(
-        kinds[len(layer.kernel)],
+    kinds: dict[int, Callable[..., nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+    return kinds[len(layer.kernel)](
         layer.in_channels,
         layer.out_channels,
         layer.kernel,
