@@ -10,6 +10,9 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Old releases are deprecated by what they import themselves.
+OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::FutureWarning
+
 # Every worker computes on one thread, so that workers do not fight for cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q
 
@@ -29,7 +32,7 @@ test-slow: $(VENV)/.installed-develop ## run the tests that take minutes
 	$(PYTEST) -m slow $(ARGS)
 
 test-minimum: ## run the tests with the oldest dependencies that pyproject.toml admits, in .venv-minimum
-	$(MAKE) test VENV=.venv-minimum EXTRAS=test,models CONSTRAINTS=constraints-minimum.txt ARGS='$(ARGS)'
+	$(MAKE) test VENV=.venv-minimum EXTRAS=test,models CONSTRAINTS=constraints-minimum.txt ARGS='$(OLD_WARNINGS) $(ARGS)'
 
 check: $(VENV)/.installed-develop ## lint, formatting, strict types, import staircase
 	$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -87,9 +86,8 @@ def test_the_demo_finishes_and_writes_its_page(tmp_path):
         [sys.executable, ROOT / "examples" / "demo.py", "--out", tmp_path, *small],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONWARNINGS": "error"},
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2
     assert str(tmp_path / "index.html") in done.stdout

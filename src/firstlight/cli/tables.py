@@ -8,6 +8,7 @@ each. Everything else prints itself.
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _print_profile(console: Console, profile: Profile) -> None:
         low, middle, high = (
             f"{100 * float(share):.3g} %" for share in profile.guesses.quantile([0.05, 0.5, 0.95])
         )
-        console.print(repr(profile.guesses)[1:-1])
+        console.print(textwrap.fill(repr(profile.guesses)[1:-1], console.width))
         console.print(
             f"share of one label over initializations: 5 % below {low}, half below {middle}, 5 % above {high}"
         )
