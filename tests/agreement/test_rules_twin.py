@@ -1,8 +1,9 @@
 """The Monte-Carlo twin of every rule: the real torch module, applied to units drawn from the state that the
 rule assumes.
 
-Units m_i ~ N(0, C) and data N(0, V) are drawn directly, so the only error is sampling error: the tolerance is
-four standard errors over independent replicas plus the 1/units terms that a layer of finite width has by construction.
+Units m_i ~ N(0, C) and data N(0, V) are drawn directly, so the only error is sampling error. The tolerance
+is the quantile of Student's t over independent replicas at which the whole family of comparisons fails once
+in a hundred runs, plus the 1/units and 1/samples terms that a finite norm has by construction.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm as normal
+from scipy.stats import t as student_t
 
 from firstlight.architecture.activations import activation
 from firstlight.architecture.layers import Activation, Dense, Norm, Pool
@@ -20,7 +23,13 @@ from firstlight.theory.population import Population
 from firstlight.theory.predicting import kernels_by
 from firstlight.theory.propagation import propagate
 
-UNITS, SAMPLES, REPLICAS = 4800, 240, 24
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script.*:DeprecationWarning"  # raised inside torch when the first derivative rule is loaded
+)
+
+UNITS, SAMPLES, REPLICAS = 2400, 120, 24
+COMPARISONS = 300
+TOLERANCE = student_t.ppf(1 - 0.01 / (2 * COMPARISONS), REPLICAS - 1)
 STATES = [(0.0, 1.0), (0.7, 0.6), (3.0, 0.2), (0.05, 2.0)]
 MODULES = {
     "relu": torch.nn.ReLU(),
@@ -53,7 +62,7 @@ def norm_over_units_without_mean(x: torch.Tensor) -> torch.Tensor:
 
 
 def norm_over_data(x: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.batch_norm(x, None, None, training=True, eps=0.0)
+    return torch.nn.functional.batch_norm(x, None, None, training=True, eps=1e-12)
 
 
 NORMS = {
@@ -100,7 +109,7 @@ def predicted(layers, center: float, data: float) -> np.ndarray:
 
 def assert_twins(theory: np.ndarray, mean: np.ndarray, stderr: np.ndarray, slack: float = 0.0) -> None:
     distance = np.abs(theory - mean)
-    allowed = 4 * stderr + slack * np.abs(theory).max()
+    allowed = TOLERANCE * stderr + slack * np.abs(theory).max()
     assert np.all(distance <= allowed), f"theory {theory}, simulation {mean} ± {stderr}"
 
 
@@ -123,9 +132,21 @@ def test_norm(kind: str, placement: str, center: float, data: float) -> None:
         order.reverse()
     mean, stderr = simulated([run for _, run in order], center, data, seed=2)
     theory = predicted(tuple(layer for layer, _ in order), center, data)
+    if kind == "batch" and placement == "after":
+        # a ReLU unit that is silent on every one of finitely many points is normalized to 0, not to variance 1
+        theory = theory * (1 - silent_share(center, data))
     # batch norm over a finite batch leaves the bounded law of section 4, whose moments differ from the
     # Gaussian's by O(1/samples); a norm over finitely many units by O(1/units)
     assert_twins(theory, mean, stderr, slack=2 / SAMPLES if kind == "batch" else 4 / UNITS)
+
+
+def silent_share(center: float, data: float) -> float:
+    """E over units of P(all samples below 0): ∫ Φ(−m/√V)^samples dN(m; 0, C)."""
+    if center == 0:
+        return 0.5**SAMPLES
+    m = np.linspace(-12, 12, 4001)
+    density = np.exp(-(m**2) / 2) / math.sqrt(2 * math.pi)
+    return float(np.trapezoid(density * normal.cdf(-m * math.sqrt(center / data)) ** SAMPLES, m))
 
 
 @pytest.mark.parametrize(("kind", "size"), [("max", 2), ("max", 4), ("avg", 3)])
@@ -173,7 +194,7 @@ def test_noise_gain(name: str, kind: str | None) -> None:
     mean, stderr = np.mean(found), np.std(found, ddof=1) / math.sqrt(REPLICAS)
     state = Population(ZERO, math.log(center), math.log(data), 0.0, gaussian=True)
     theory = math.exp(propagate(layers, state, kernels_by("auto"))[-1].state.log_noise)
-    assert abs(theory - mean) <= 4 * stderr + (4 / SAMPLES) * theory * (kind == "batch"), (
+    assert abs(theory - mean) <= TOLERANCE * stderr + (4 / SAMPLES) * theory * (kind == "batch"), (
         theory,
         mean,
         stderr,

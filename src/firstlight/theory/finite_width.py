@@ -15,35 +15,48 @@ enters the activation behind it has mean square 1. Leading order in depth/width;
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
 
 from firstlight.architecture.layers import Activation, Dense, Norm, Pool, Residual
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.logarithms import exponential
-from firstlight.theory.population import LIMIT, Population
+from firstlight.theory.population import Population
 from firstlight.theory.propagation import Kernels, Step
 
 __all__ = ["log_mean_square_variance"]
+
+Array = NDArray[np.float64]
+
+LIMIT = 150.0
+"""|log q| beyond which the ratio of moments is taken at the limit: φ⁴ must stay inside float64."""
 
 
 def log_mean_square_variance(steps: Sequence[Step[Population]], kernels: Kernels) -> dict[int, float]:
     """s² of log ν2 behind each dense layer and residual sum, by ``id(step)``."""
     variances: dict[int, float] = {}
-    _follow(steps, 0.0, 0.0, kernels, variances)
+    _follow(steps, 0.0, 0.0, _moments(steps, kernels), variances)
     return variances
 
 
 def _follow(
-    steps: Sequence[Step[Population]], carried: float, fresh: float, kernels: Kernels, out: dict[int, float]
+    steps: Sequence[Step[Population]],
+    carried: float,
+    fresh: float,
+    moments: Mapping[int, tuple[float, float]],
+    out: dict[int, float],
 ) -> tuple[float, float]:
     """Carry (s² of the kernel, κ that the next dense layer divides by its fan-in) through the steps."""
-    pooled = 1
-    for position, step in enumerate(steps):
+    for step in steps:
         layer = step.layer
         if step.reason:
             carried = fresh = math.nan
         if isinstance(layer, Residual) and not step.reason:
-            inner, _ = _follow(step.body, carried, fresh, kernels, out)
+            inner, _ = _follow(step.body, carried, fresh, moments, out)
             own = _share(step.before, step.state)
             weight = 1 - own
             carried, fresh = (
@@ -53,12 +66,9 @@ def _follow(
             out[id(step)] = carried
         elif isinstance(layer, Norm):
             carried = fresh = 0.0
-        elif isinstance(layer, Activation) and not step.reason and step.before.law is None:
-            behind = steps[position + 1].layer if position + 1 < len(steps) else None
-            pooled = behind.size if isinstance(behind, Pool) and behind.kind == "max" else 1
-            kernel = kernels(layer.function, pooled)
-            carried *= _elasticity(kernel, step.before) ** 2
-            fresh = _relative_variance(kernel, step.before)
+        elif id(step) in moments:
+            elasticity, fresh = moments[id(step)]
+            carried *= elasticity**2
         elif isinstance(layer, Pool) and layer.kind == "avg":
             fresh /= layer.size
         elif isinstance(layer, Dense):
@@ -69,24 +79,49 @@ def _follow(
     return carried, fresh
 
 
-def _inside(state: Population) -> float:
-    return float(exponential(min(max(float(state.log_total), -LIMIT), LIMIT)))
+def _moments(steps: Sequence[Step[Population]], kernels: Kernels) -> dict[int, tuple[float, float]]:
+    """(λ, κ) of every activation, by ``id(step)``; all layers of one kernel in one call."""
+    groups: dict[Kernel, list[Step[Population]]] = defaultdict(list)
+    for part in _sequences(steps):
+        for step, behind in zip_longest(part, part[1:]):
+            if isinstance(step.layer, Activation) and not step.reason and step.before.law is None:
+                pool = behind.layer if behind is not None else None
+                size = pool.size if isinstance(pool, Pool) and pool.kind == "max" else 1
+                groups[kernels(step.layer.function, size)].append(step)
+    found: dict[int, tuple[float, float]] = {}
+    for kernel, members in groups.items():
+        log_q, where = np.unique([_log_inside(step.before) for step in members], return_inverse=True)
+        elasticity, relative = _elasticity(kernel, log_q)[where], _relative_variance(kernel, log_q)[where]
+        found.update(
+            (id(step), (float(slope), float(kappa)))
+            for step, slope, kappa in zip(members, elasticity, relative, strict=True)
+        )
+    return found
 
 
-def _elasticity(kernel: Kernel, state: Population) -> float:
-    """D log E φ²/d log q by a central difference; exactly 1 for a homogeneous activation."""
-    q, step = _inside(state), 1e-4
-    above, below = (
-        float(kernel.mean_square(q * math.exp(step))),
-        float(kernel.mean_square(q * math.exp(-step))),
-    )
-    return math.log(above / below) / (2 * step) if above > 0 and below > 0 else 0.0
+def _sequences(steps: Sequence[Step[Population]]) -> Iterator[Sequence[Step[Population]]]:
+    yield steps
+    for step in steps:
+        yield from _sequences(step.body)
 
 
-def _relative_variance(kernel: Kernel, state: Population) -> float:
-    q = _inside(state)
-    square = float(kernel.mean_square(q))
-    return float(kernel.fourth_moment(q)) / square**2 - 1 if square > 0 else 0.0
+def _log_inside(state: Population) -> float:
+    return min(max(float(state.log_total), -LIMIT), LIMIT)
+
+
+def _elasticity(kernel: Kernel, log_q: Array) -> Array:
+    """Take d log E φ²/d log q by a central difference; exactly 1 for a homogeneous activation."""
+    step = 1e-4
+    above, below = (np.asarray(kernel.mean_square(np.exp(log_q + move))) for move in (step, -step))
+    alive = (above > 0) & (below > 0)
+    return np.where(alive, np.log(np.where(alive, above / below, 1.0)) / (2 * step), 0.0)
+
+
+def _relative_variance(kernel: Kernel, log_q: Array) -> Array:
+    square = np.asarray(kernel.mean_square(np.exp(log_q)))
+    fourth = np.asarray(kernel.fourth_moment(np.exp(log_q)))
+    alive = square > 0
+    return np.where(alive, fourth / np.where(alive, square, 1.0) ** 2 - 1, 0.0)
 
 
 def _weight_share(step: Step[Population]) -> float:

@@ -25,6 +25,7 @@ from firstlight.results.provenance import Coverage, CoverageEntry, Provenance
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
+from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.population import Population, population_of_inputs
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
@@ -121,7 +122,11 @@ def kernels_by(method: str) -> Kernels:
     @cache
     def kernels(function: ActivationFunction | None, pooled: int) -> Kernel:
         function = activation("linear") if function is None else function
-        return MaxPoolKernel(function, pooled) if pooled > 1 else kernel_of(function, method=method)
+        if pooled > 1:
+            return RememberedKernel(MaxPoolKernel(function, pooled))
+        kernel = kernel_of(function, method=method)
+        # a piecewise linear activation is averaged faster than it is remembered
+        return kernel if function.slopes is not None else RememberedKernel(kernel)
 
     return kernels
 

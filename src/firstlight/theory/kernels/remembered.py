@@ -1,0 +1,52 @@
+"""A kernel that remembers its last answers: a deep network that has settled asks the same question at every layer.
+
+Enters: a kernel. Leaves: the same kernel, where a scalar ``transfer`` or ``gain`` that was asked before costs a look-up. Near the fixed
+point of a layer map the arguments repeat to the last bit after some tens of layers, so a thousand layers cost as much as a hundred.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from firstlight.theory.kernels.kernel import Kernel, Number, Transfer
+
+__all__ = ["RememberedKernel"]
+
+MEMORY = 4096
+
+
+class RememberedKernel(Kernel):
+    """The kernel given, with the answers for scalar arguments kept."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.function = kernel.function
+        self.method = kernel.method
+        self._transfer = lru_cache(maxsize=MEMORY)(kernel.transfer)
+        self._gain = lru_cache(maxsize=MEMORY)(kernel.gain)
+
+    def transfer(self, q: Number, c: Number, rho: Number) -> Transfer:
+        """As the kernel's; remembered for three floats."""
+        if isinstance(q, float) and isinstance(c, float) and isinstance(rho, float):
+            return self._transfer(q, c, rho)
+        return self.kernel.transfer(q, c, rho)
+
+    def gain(self, q: Number) -> Number:
+        """As the kernel's; remembered for a float."""
+        return self._gain(q) if isinstance(q, float) else self.kernel.gain(q)
+
+    def mean(self, q: Number) -> Number:
+        """As the kernel's."""
+        return self.kernel.mean(q)
+
+    def mean_square(self, q: Number) -> Number:
+        """As the kernel's."""
+        return self.kernel.mean_square(q)
+
+    def fourth_moment(self, q: Number) -> Number:
+        """As the kernel's."""
+        return self.kernel.fourth_moment(q)
+
+    def product(self, q_a: Number, q_b: Number, correlation: Number) -> Number:
+        """As the kernel's."""
+        return self.kernel.product(q_a, q_b, correlation)
