@@ -95,6 +95,7 @@ class Batches:
         description: One line for provenance.
         passes: Begins a pass.
         samples: Number of samples, where it is known beforehand.
+        largest: Most samples in one batch, where it is known beforehand.
         notes: Sentences for provenance.
         cut: Gives the same data in batches of another size, and in another order; ``None`` where batches come
             ready-made.
@@ -105,6 +106,7 @@ class Batches:
     description: str
     passes: Callable[[], Iterator[Batch]]
     samples: int | None = None
+    largest: int | None = None
     notes: list[str] = field(default_factory=list)
     cut: Callable[[int, bool], Batches] | None = None
     close: Callable[[], None] = lambda: None
@@ -224,7 +226,7 @@ def _from_held(
                 part = slice(start, min(start + size, total))
                 yield held.part(torch.from_numpy(order[part]) if shuffled and size < total else part)
 
-        return Batches(description, passes, total, notes)
+        return Batches(description, passes, total, min(size, total), notes)
 
     batches = cut(batch_size or total, False)
     batches.cut = cut
@@ -254,7 +256,8 @@ def _from_dataset(dataset: Any, seed: int, batch_size: int | None, max_samples: 
             dataset, batch_size=size, sampler=[int(index) for index in order]
         )
         batches = _from_loader(loader, description, seed, None)
-        batches.samples, batches.notes = count, [*notes, *batches.notes]
+        batches.samples, batches.largest = count, min(size, count)
+        batches.notes = [*notes, *batches.notes]
         return batches
 
     batches = cut(batch_size or min(count, 64), False)

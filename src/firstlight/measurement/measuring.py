@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from firstlight.errors import UsageError, one_of
 from firstlight.measurement.asking import asked_for
 from firstlight.measurement.batches import as_batches
+from firstlight.measurement.ensembles import observations
 from firstlight.measurement.initialization import Draw, drawing
 from firstlight.measurement.kinds import batch_norms
-from firstlight.measurement.observing import OUTPUT, Seen, Setting, layer_keys, observe
+from firstlight.measurement.observing import OUTPUT, Seen, Setting, layer_keys
 from firstlight.measurement.scouting import settle
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.measurement.summarizing import ratio_of_averages, summarize
@@ -157,8 +158,8 @@ def _ensemble(
     """All initializations, or those that were complete when the user or the precision stopped it."""
     seen: list[Seen] = []
     try:
-        for index in _counted(inits, progress):
-            seen.append(observe(prepare(draw.module_of(index)), setting, index))
+        for found in _counted(observations(draw, prepare, setting, inits), inits, progress):
+            seen.append(found)
             if precision is not None and len(seen) % _STOP_EVERY == 0 and _precise(seen, setting, precision):
                 notes.append(
                     f"stopped after {len(seen)} initializations: γ of the output is known within ±{precision:.0%}"
@@ -176,12 +177,13 @@ def _ensemble(
     return seen
 
 
-def _counted(inits: int, progress: bool) -> Iterator[int]:
+def _counted(found: Iterator[Seen], inits: int, progress: bool) -> Iterator[Seen]:
     from tqdm import tqdm
 
     # disable=None hides the bar where stderr is no terminal; without smoothing the estimate is the plain average.
     yield from tqdm(
-        range(inits),
+        found,
+        total=inits,
         desc="initializations",
         unit="init",
         smoothing=0,

@@ -7,7 +7,7 @@ is asked for); the gradient has a pass of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ from firstlight.measurement.seeding import initialization_seed, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
 
-__all__ = ["INPUT", "OUTPUT", "Seen", "Setting", "layer_keys", "observe", "run"]
+__all__ = ["INPUT", "OUTPUT", "Seen", "Setting", "check_inputs", "guessed", "layer_keys", "observe", "run"]
 
 INPUT, OUTPUT = "input", "output"
 """Names of the two ends: the last layer is called ``"output"`` where no module's output is the model's."""
@@ -47,6 +47,8 @@ class Setting:
         output_axis: Axis of units of the output.
         positions: Which positions the effective rank of each layer keeps; absent for all.
         loss: The user's loss of (output, target) for the gradient, instead of a random linear read-out.
+        work: Multiplications of one sample in dense and convolutional layers.
+        largest: Elements of the largest activation of one sample.
         dtype: Precision of the model.
         device: Where it is.
     """
@@ -59,6 +61,8 @@ class Setting:
     output_axis: int
     positions: dict[str, Tensor]
     loss: Callable[[Any, Any], Tensor] | None
+    work: int
+    largest: int
     dtype: torch.dtype
     device: torch.device
 
@@ -92,7 +96,7 @@ def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
     with torch.no_grad():
         for number, batch in enumerate(setting.batches):
             if index == 0:
-                _check_inputs(batch, number)
+                check_inputs(batch, number)
             watch.take(module, batch.converted(setting.dtype, setting.device))
     seen = watch.finalized()
     if "gradient_scale" in setting.asked:
@@ -225,26 +229,28 @@ class _Watch:
             self.noise_ranks[key] = effective_rank.update(rank, rows)
 
     def _guess(self, logits: Tensor) -> None:
-        axis = self.setting.label_axis
-        if axis is None:
-            return
-        rows = rows_of(logits, axis)  # (sample · position, label)
-        largest = rows.amax(1)
-        if not bool(torch.isfinite(largest).all()):
-            raise ModelError(self._not_finite(largest))
-        self.guesses = guessing.update(self.guesses or guessing.init(rows.shape[1]), rows)
+        if self.setting.label_axis is not None:
+            self.guesses = guessed(self.guesses, logits, self.setting.label_axis, self.moments)
 
-    def _not_finite(self, largest: Tensor) -> str:
+
+def guessed(
+    state: guessing.GuessCounts | None, logits: Tensor, axis: int, seen: Mapping[str, moments.Moments]
+) -> guessing.GuessCounts:
+    """Count guesses; ``seen`` tells the layers apart that are not finite, where the output is not."""
+    rows = rows_of(logits, axis)  # (sample · position, label)
+    largest = rows.amax(1)
+    if not bool(torch.isfinite(largest).all()):
         count = int((~torch.isfinite(largest)).sum())
-        broken = [key for key, state in self.moments.items() if not bool(torch.isfinite(state.m2).all())]
+        broken = [key for key, item in seen.items() if not bool(torch.isfinite(item.m2).all())]
         where = f"; the first layer that is not finite is {broken[0]}" if broken else ""
-        return (
+        raise ModelError(
             f"measure(model): the output is NaN or infinite for {count} of {len(largest)} samples{where}; "
             "expected finite logits; check the scale of inputs and weights, or run in float64"
         )
+    return guessing.update(state or guessing.init(rows.shape[1]), rows)
 
 
-def _check_inputs(batch: Batch, number: int) -> None:
+def check_inputs(batch: Batch, number: int) -> None:
     """Refuse NaN and infinite inputs."""
     for tensor in batch.tensors:
         if not tensor.is_floating_point() or bool(torch.isfinite(tensor.sum())):

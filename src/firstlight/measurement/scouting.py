@@ -71,6 +71,8 @@ def settle(
             output_axis=axis if axis is not None else (1 if tensor.ndim >= 4 else -1),
             positions=_positions(plan, asked, sample.size, batches.samples, notes),
             loss=loss,
+            work=sum(tap.weight * _numel(tap.shape) // max(tap.units, 1) for tap in plan.ran) // sample.size,
+            largest=max(_numel(tap.shape) for tap in plan.ran) // sample.size,
             dtype=first.dtype,
             device=first.device,
         ),

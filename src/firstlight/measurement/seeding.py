@@ -68,5 +68,8 @@ def seeded(sequence: np.random.SeedSequence) -> Iterator[None]:
         number = torch_seed(sequence)
         random.seed(number)
         np.random.seed(number % 2**32)  # noqa: NPY002 - user code draws from the global state
-        torch.manual_seed(number)
+        if torch.cuda.is_available():
+            torch.manual_seed(number)
+        else:  # the same stream; torch.manual_seed would also queue seeds for absent devices, slowly
+            torch.default_generator.manual_seed(number)
         yield

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from firstlight.measurement.layouts import Planes, Rows
 
-__all__ = ["Moments", "finalize", "init", "merge", "merge_many", "update"]
+__all__ = ["Moments", "finalize", "finalize_members", "init", "merge", "merge_many", "update"]
 
 _PIECE = 1 << 18
 """Elements reduced at a time: a float32 piece and its temporaries stay in a core's cache."""
@@ -117,19 +117,30 @@ def merge_many(
 
 def finalize(state: Moments) -> dict[str, float]:
     """C, V, γ, ν2, and where asked for μ4 and ν1(|·|), averaged over units; units that never vary have no μ4."""
+    return finalize_members(state, 1)[0]
+
+
+def finalize_members(state: Moments, members: int) -> list[dict[str, float]]:
+    """The same for several networks whose units stand one network after the other."""
     if not state.count:
-        return dict.fromkeys(("center_variance", "data_variance", "gamma", "mean_square"), np.nan)
-    variance = state.m2 / state.count
-    center, data = float((state.mean**2).mean()), float(variance.mean())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gamma = float(np.float64(center) / np.float64(data))
-    values = {"center_variance": center, "data_variance": data, "gamma": gamma, "mean_square": center + data}
-    if state.order >= 4:
-        alive = state.m2 > 0
-        kurtosis = state.m4[alive] / state.count / variance[alive] ** 2
-        values["kurtosis"] = float(kurtosis.mean()) if len(kurtosis) else np.nan
-        values["mean_absolute"] = float(state.absolute.mean()) / state.count
-    return values
+        return [dict.fromkeys(("center_variance", "data_variance", "gamma", "mean_square"), np.nan)] * members
+    mean, m2, m4, absolute = (
+        part.numpy().reshape(members, -1) for part in (state.mean, state.m2, state.m4, state.absolute)
+    )
+    variance = m2 / state.count
+    center, data = (mean**2).mean(1), variance.mean(1)
+    with np.errstate(all="ignore"):
+        columns = {
+            "center_variance": center,
+            "data_variance": data,
+            "gamma": center / data,
+            "mean_square": center + data,
+        }
+        if state.order >= 4:
+            kurtosis = np.where(m2 > 0, m4 / state.count / variance**2, 0.0)
+            columns["kurtosis"] = kurtosis.sum(1) / (m2 > 0).sum(1)
+            columns["mean_absolute"] = absolute.mean(1) / state.count
+    return [{name: float(values[member]) for name, values in columns.items()} for member in range(members)]
 
 
 def _sums(state: Moments) -> tuple[Tensor, ...]:
