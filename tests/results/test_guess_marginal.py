@@ -28,7 +28,7 @@ def test_two_labels_are_the_closed_form_without_error(gamma: float) -> None:
 @pytest.mark.parametrize("labels", [3, 10, 100])
 @pytest.mark.parametrize("gamma", [1e-6, 0.05, 0.7, 5.0])
 def test_against_brute_force_draws(labels: int, gamma: float) -> None:
-    draws = 6000
+    draws = 200_000 // labels if labels > 50 else 6000
     law = GuessLaw(gamma, labels)
     fractions = law.sample(draws, seed=11)
     places = law.quantile([0.02, 0.2, 0.5, 0.8, 0.98])
@@ -41,18 +41,15 @@ def test_against_brute_force_draws(labels: int, gamma: float) -> None:
 def test_mean_is_one_over_the_labels(labels: int, gamma: float) -> None:
     """E G = ∫ (1 − F) dg = 1/M, an identity the table is not told."""
     table = tabulate(math.sqrt(gamma), labels)
-    z, weights = (8.2 * part for part in np.polynomial.legendre.leggauss(400))
-    density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    above = 1 - table.cdf(ndtr(z))
-    error = float(
-        weights @ (density * table.stderr_at(ndtr(z)))
-    )  # errors at different g are correlated: add them up
-    assert abs(float(weights @ (density * above)) - 1 / labels) < 4 * error
+    z = np.linspace(-8.2, 8.2, 4001)
+    weights = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    error = float(weights @ table.stderr_at(ndtr(z)))  # errors at different g are correlated: add them up
+    assert abs(float(weights @ (1 - table.cdf(ndtr(z)))) - 1 / labels) < 4 * error
 
 
 @pytest.mark.parametrize(("labels", "gamma"), [(3, 0.4), (10, 2.0), (10, 300.0)])
 def test_stated_error_is_the_scatter_of_repeats(labels: int, gamma: float) -> None:
-    tables = [tabulate(math.sqrt(gamma), labels, draws=256, seed=seed) for seed in range(24)]
+    tables = [tabulate(math.sqrt(gamma), labels, draws=128, seed=seed) for seed in range(24)]
     places = ndtr(np.linspace(-3, 1, 5))
     found = np.array([table.cdf(places) for table in tables])
     stated = np.mean([table.stderr_at(places) for table in tables], axis=0)
