@@ -687,3 +687,77 @@ def test_parametrized_weights_are_read_as_they_stand() -> None:
 def test_the_alias_of_nothing() -> None:
     assert Blueprint.read(nn.Sequential()).layers == ()
     assert kinds(Blueprint.read(nn.Identity())) == [("", "Pass")]
+
+
+def test_a_failure_deep_inside_leaves_the_rest_described() -> None:
+    deep = nn.Sequential(
+        nn.Linear(4, 4), nn.Sequential(nn.Tanh(), nn.Sequential(Control(), nn.ReLU())), nn.Linear(4, 2)
+    )
+    assert kinds(Blueprint.read(deep)) == [
+        ("0", "Dense"),
+        ("1.0", "Activation"),
+        ("1.1.0", "Unmodelled"),
+        ("1.1.1", "Activation"),
+        ("2", "Dense"),
+    ]
+
+
+def test_functional_norms_variable_arguments_and_defaults() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor | None = None, scale: float = 2.0) -> Tensor:
+            assert x is not None
+            x = functional.layer_norm(x * scale, (4,), self.weight)
+            return self.head(functional.rms_norm(x, (4,), eps=1e-6))
+
+    blueprint = Blueprint.read(Net())
+    assert kinds(blueprint) == [
+        ("#mul", "Activation"),
+        ("#layer_norm", "Norm"),
+        ("#rms_norm", "Norm"),
+        ("head", "Dense"),
+    ]
+    assert blueprint.layers[1] == Norm("#layer_norm", "layer", 4)
+    assert blueprint.layers[2] == Norm("#rms_norm", "rms", 4, 1e-6)
+
+    class Variable(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, *inputs: Tensor, **options: Tensor) -> Tensor:
+            return self.head(inputs[0])
+
+    assert kinds(Blueprint.read(Variable())) == [("head", "Dense")]
+
+
+def test_sums_of_three_branches_nest() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = x + self.a(x)
+            return y + self.b(functional.relu(y)) + self.c(x)
+
+    (outer,) = Blueprint.read(Net()).layers
+    assert isinstance(outer, Residual)
+    assert [layer.address for layer in outer.shortcut] == ["c"]
+    first, second = outer.body
+    assert isinstance(first, Residual)
+    assert isinstance(second, Residual)
+    assert [layer.address for layer in first.body] == ["a"]
+    assert [layer.address for layer in second.body] == ["#relu", "b"]
+
+
+def test_a_hugging_face_residual_network_is_read_with_its_gaps_named() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1])
+    blueprint = Blueprint.read(transformers.ResNetForImageClassification(config))
+    assert ("classifier.1", "Dense") in kinds(blueprint)
+    assert all(layer.reason for layer in blueprint.unmodelled)

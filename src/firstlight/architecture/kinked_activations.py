@@ -32,8 +32,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SELU_ALPHA = 1.6732632423543772848170429916717
-SELU_SCALE = 1.0507009873554804934193349852946
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
 """Klambauer et al. 2017, equation 14: the values that make mean 0 and variance 1 a fixed point."""
 
 
@@ -70,7 +70,7 @@ def elu(alpha: float = 1.0) -> ActivationFunction:
 @registered
 def selu() -> ActivationFunction:
     """ELU with the self-normalizing α and scale."""
-    return _exponential_left("selu", SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1.0)
+    return _exponential_left("selu", _SELU_SCALE, _SELU_SCALE * _SELU_ALPHA, 1.0)
 
 
 @registered

@@ -19,7 +19,7 @@ from firstlight.architecture.layers import Activation, Convolution, Dense, Layer
 from firstlight.architecture.torch_activations import Elementwise, ShiftedReLU, recognise
 from firstlight.errors import UsageError
 
-__all__ = ["Describer", "PendingPool", "is_known"]
+__all__ = ["Describer", "PendingPool", "is_known", "scaling"]
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ __all__ = ["MARGIN", "Piece", "PolynomialFit"]
 
 Array = NDArray[np.float64]
 
-DEGREE = 16
+_DEGREE = 16
 MARGIN = 1.2
 """Intervals are sampled 10 % wider on each side than they speak for: a kink at a seam is seen from both sides."""
 
 # fit on the Chebyshev points, test between them
-_NODES = chebyshev.chebpts1(DEGREE + 1)
-_BETWEEN = np.cos(np.pi * np.arange(1, DEGREE + 1) / (DEGREE + 1))
-_FIT = np.linalg.inv(chebyshev.chebvander(_NODES, DEGREE))
-_TEST = chebyshev.chebvander(_BETWEEN, DEGREE) @ _FIT
+_NODES = chebyshev.chebpts1(_DEGREE + 1)
+_BETWEEN = np.cos(np.pi * np.arange(1, _DEGREE + 1) / (_DEGREE + 1))
+_FIT = np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))
+_TEST = chebyshev.chebvander(_BETWEEN, _DEGREE) @ _FIT
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -46,7 +46,7 @@ class Piece:
     def noise(self, order: int) -> float:
         """Bound on what the error of the values does to the derivative of that order (0 to 3)."""
         # Markov: the derivative of a polynomial that is ≤ 1 can be as large as degree² at the end of the interval
-        growth = (1.0, DEGREE**2, DEGREE**4 / 3, DEGREE**6 / 15)[order]
+        growth = (1.0, _DEGREE**2, _DEGREE**4 / 3, _DEGREE**6 / 15)[order]
         return self.error * growth / self.half**order
 
 

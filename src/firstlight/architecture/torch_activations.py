@@ -19,7 +19,7 @@ from firstlight.architecture.activation_registry import defaults, lookup
 from firstlight.architecture.activations import ActivationFunction
 from firstlight.errors import ModelError
 
-__all__ = ["Elementwise", "ShiftedReLU", "as_module", "recognise"]
+__all__ = ["Elementwise", "ShiftedReLU", "as_module", "recognise", "recognise_call"]
 
 
 class Elementwise(nn.Module):

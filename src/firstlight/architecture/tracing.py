@@ -82,11 +82,9 @@ def trace(module: nn.Module) -> Trace | str:
         name for name, part in module.named_modules() if name and not is_known(part) and _is_function(part)
     }
     tracer = _Tracer(functions)
-    defaults = {
-        name: item.default
-        for name, item in inspect.signature(module.forward).parameters.items()
-        if item.default is not item.empty
-    }
+    # the first argument is the input whatever its default; the others keep theirs (no mask, no labels)
+    others = list(inspect.signature(module.forward).parameters.values())[1:]
+    defaults = {item.name: item.default for item in others if item.default is not item.empty}
     try:
         graph = tracer.trace(module, concrete_args=defaults or None)
     except Exception as error:  # whatever a user's forward raises when it runs on symbols
@@ -129,9 +127,11 @@ class _Tracer(fx.Tracer):
         if isinstance(inside, nn.Module):  # a compiled part: its own forward would start the compiler
             return inside(*args, **kwargs)
         address = self.path_of_module(m)
+        stack = self.module_stack.copy()
         try:
             result = super().call_module(m, forward, args, kwargs)
         except Exception as error:  # as in ``trace``; the innermost module that fails becomes a node
+            self.module_stack = stack  # what the failed call left on it
             self.failures[address] = f"its forward cannot be followed symbolically ({_first_line(error)})"
             return self.create_proxy("call_module", address, args, kwargs)
         if isinstance(result, fx.Proxy) and _owner(result.node) == address:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from firstlight.architecture.activation_callables import from_callable, identify
@@ -93,7 +93,11 @@ class _Unfolding:
                 return [self._function(node, entry, region)], entry
         if node.op == "call_module":
             return self._module(node, address), entry
-        if node.target is operator.getitem and len(self.trace.inputs_of(node)) == 1 and _of_module(node):
+        if (
+            node.target in (operator.getitem, getattr)
+            and len(self.trace.inputs_of(node)) == 1
+            and _of_tuple(node)
+        ):
             return [], entry
         if node.target in VIEWS:
             return [Pass(address, "View")], entry
@@ -103,6 +107,9 @@ class _Unfolding:
         pool = self._pool(node, address)
         if pool is not None:
             return [pool], entry
+        norm = self._functional_norm(node, address)
+        if norm is not None:
+            return norm, entry
         if node.target is functional.linear and entry is not None:
             return [self._functional_linear(node)], entry
         if entry is not None and len(self.trace.inputs_of(node)) == 2 and node.target in SUMS | DIFFERENCES:
@@ -133,6 +140,27 @@ class _Unfolding:
             return None
         options = {key: value for key, value in node.kwargs.items() if key != "input"}
         return self.describer.layers(maker(*node.args[1:], **options), address)[0]
+
+    def _functional_norm(self, node: fx.Node, address: str) -> list[Step] | None:
+        makers: dict[Any, Callable[..., nn.Module]] = {
+            functional.layer_norm: nn.LayerNorm,
+            functional.rms_norm: nn.RMSNorm,
+        }
+        maker = makers.get(node.target)
+        if maker is None:
+            return None
+        names = ("input", "normalized_shape", "weight", *(("bias",) if maker is nn.LayerNorm else ()), "eps")
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        scale, shift = given.get("weight"), given.get("bias")
+        if (scale is not None and self._constant(scale) != 1.0) or (
+            shift is not None and self._constant(shift) != 0.0
+        ):
+            return [Unmodelled(address, function_name(node), "its scale and shift are not (1, 0)")]
+        options = {"eps": given["eps"]} if "eps" in given else {}
+        shape = given["normalized_shape"]
+        if isinstance(shape, fx.Node) or any(isinstance(size, fx.Node) for size in shape):
+            return [Unmodelled(address, function_name(node), "its width is computed as it runs")]
+        return list(self.describer.layers(maker(shape, elementwise_affine=False, **options), address))
 
     def _inside(self, node: fx.Node, entry: fx.Node | None) -> str:
         """The modules that an unmodelled node's branches hold, for its reason: they are listed nowhere else."""
@@ -296,10 +324,12 @@ class _Unfolding:
         return self.describer.dense(address, weight, bias)
 
 
-def _of_module(node: fx.Node) -> bool:
-    """Whether an indexing takes an element of a tuple that a module returned (an LSTM, an attention)."""
+def _of_tuple(node: fx.Node) -> bool:
+    """Whether an indexing takes an element of what a module returned (an LSTM's tuple), or of ``*inputs``."""
     source = node.args[0]
-    return isinstance(source, fx.Node) and source.op == "call_module" and isinstance(node.args[1], int)
+    if not isinstance(source, fx.Node) or not isinstance(node.args[1], int | str):
+        return False
+    return source.op == "call_module" or (source.op == "placeholder" and str(source.target).startswith("*"))
 
 
 def _count(steps: Iterable[Step]) -> int:
