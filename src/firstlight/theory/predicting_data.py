@@ -1,9 +1,11 @@
 """Dataset theory: Blueprint and data → Profile, by carrying the data's own covariance through the layers.
 
-Enters: a Blueprint and n inputs. Leaves: γ, C, V, mean square, kurtosis, mean absolute value, effective rank, correlations, noise, χ with
-its increments and gradient scale behind every dense layer and residual sum, and draws of the joint law of the guesses on these very points.
+Enters: a Blueprint and n inputs. Leaves: γ, C, V, mean square, kurtosis, mean absolute value, effective rank,
+correlations, noise, χ with its increments and gradient scale behind every dense layer and residual sum, and draws
+of the joint law of the guesses on these very points.
 
-The data are fixed and the averages over them are plain: C = ⟨(mean over the n points)²⟩ = mean(K) and V = tr(HKH)/n, without n/(n − 1).
+The data are fixed and the averages over them are plain: C = ⟨(mean over the n points)²⟩ = mean(K) and V =
+tr(HKH)/n, without n/(n − 1).
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from firstlight.architecture.activations import ActivationFunction, activation
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import (
     Activation,
@@ -37,7 +41,9 @@ from firstlight.results.provenance import Provenance
 from firstlight.theory.dataset.gram import Gram, Statistics, log_mean_exp
 from firstlight.theory.dataset.inputs import gram_of_inputs
 from firstlight.theory.finite_width import log_mean_square_variance
-from firstlight.theory.predicting import METHODS, kernels_by
+from firstlight.theory.kernels.kernel import Kernel, kernel_of
+from firstlight.theory.kernels.max_pool import MaxPoolKernel
+from firstlight.theory.predicting import METHODS
 from firstlight.theory.predicting import _coverage as coverage_of
 from firstlight.theory.predicting import _increments as increments_of
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
@@ -73,12 +79,14 @@ def predict_on(
         method: How Gaussian averages are taken; see ``predict``.
         batch_size: Batch norm takes consecutive batches of this size; all the points at once without it.
         batch_law: ``"exact"`` only: the data set is known point by point.
-        draws: Initializations that the guesses are drawn from; 10,000 by default, fewer where draws · labels · points would
+        draws: Initializations that the guesses are drawn from; 10,000 by default, fewer where draws · labels ·
+            points would
             exceed 10⁹.
         seed: Names the draws.
         keep_covariance: Keep K of every row, ``profile.covariance`` (layer, sample, sample).
         samples: Use the first so many points.
-        width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly in law.
+        width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly
+            in law.
         inits: Number of networks drawn for ``width="finite"``.
 
     Returns:
@@ -103,8 +111,8 @@ def predict_on(
         from firstlight.theory.dataset.finite_networks import profile_of_networks
 
         return profile_of_networks(blueprint, points, inits=inits, batch_size=batch_size, seed=seed)
-    fold = _Fold(kernels_by(method), keep_covariance=keep_covariance)
-    state = gram_of_inputs(points, batch_size=batch_size, seed=seed)
+    fold = _Fold(_kernels_by(method), keep_covariance=keep_covariance)
+    state: Gram = gram_of_inputs(points, batch_size=batch_size, seed=seed)
     inputs = fold.statistics(state)
     nothing = int(state.zero_points.sum())
     steps, state = fold.through(blueprint.layers, state)
@@ -127,7 +135,7 @@ def predict_on(
         quantiles = np.array([fold.correlations.get(id(step), [math.nan] * len(QUANTILES)) for step in rows])
         extra["correlation"] = variable(("layer", "quantile"), quantiles)
         coordinates["quantile"] = variable("quantile", list(QUANTILES))
-        spread = log_mean_square_variance(steps, fold.kernels)  # type: ignore[arg-type]
+        spread = log_mean_square_variance(steps, fold.kernels)
         deviation = [math.sqrt(spread.get(id(step), math.nan)) for step in rows]
         extra["log_mean_square_deviation"] = variable("layer", deviation)
         if keep_covariance:
@@ -149,7 +157,7 @@ def predict_on(
             settings={"theory": "dataset", "method": method, "batch_size": batch_size, "draws": draws},
             notes=_notes(rows, nothing, batch_size, normalized),
         ),
-        coverage=coverage_of(steps),  # type: ignore[arg-type]
+        coverage=coverage_of(steps),
         guesses=guesses,
         kinds=["residual" if isinstance(step.layer, Residual) else "dense" for step in rows],
         extra=extra,
@@ -168,7 +176,7 @@ def covariance_of_outputs(
     """
     points = points_of(data, blueprint, None)
     state: Gram = gram_of_inputs(points, batch_size=batch_size)
-    kernels = kernels_by(method)
+    kernels = _kernels_by(method)
     for chunk in _chunks(blueprint.layers):
         steps = propagate(chunk, state, kernels)
         broken = next((step for step in steps if step.reason), None)
@@ -203,7 +211,8 @@ def points_of(data: Any, blueprint: Blueprint, samples: int | None) -> Array:
     points = points.reshape(len(points), -1)[:samples]
     if blueprint.inputs is not None and points.shape[1] != blueprint.inputs:
         raise DataError(
-            f"predict(data): expected {blueprint.inputs} coordinates a point, as the network reads, got {points.shape[1]}"
+            f"predict(data): expected {blueprint.inputs} coordinates a point, as the network reads, "
+            f"got {points.shape[1]}"
         )
     return points
 
@@ -262,6 +271,17 @@ class _Fold:
                 self.kept[id(light)] = matrix * math.exp(min(step.state.log_scale, 700.0))
         self.last_matrix = matrix
         return light
+
+
+def _kernels_by(method: str) -> Kernels:
+    """Kernels by activation and pooling, each made once."""
+
+    @cache
+    def kernels(function: ActivationFunction | None, pooled: int) -> Kernel:
+        function = activation("linear") if function is None else function
+        return MaxPoolKernel(function, pooled) if pooled > 1 else kernel_of(function, method=method)
+
+    return kernels
 
 
 def _chunks(layers: Sequence[Layer]) -> list[Sequence[Layer]]:

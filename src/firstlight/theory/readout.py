@@ -1,10 +1,12 @@
 r"""How a wide network guesses on n given points: draws of its outputs, which are a Gaussian process.
 
-Enters: the covariance K of one output on the points. Leaves: the fraction of the points on which each label is the greatest, one row
-for each drawn initialization. Labels are independent copies of the process, O = A ξ with A Aᵀ = K; the greatest is counted.
-For two labels only the difference matters, another copy of the same process up to scale.
+Enters: the covariance K of one output on the points. Leaves: the fraction of the points on which each label is
+the greatest, one row for each drawn initialization. Labels are independent copies of the process, O = A ξ with A
+Aᵀ = K; the greatest is counted. For two labels only the difference matters, another copy of the same process up
+to scale.
 
-A has one column for each direction of K that matters: leaving out a part p of tr(HKH) moves labels on at most ~√p/π of the points.
+A has one column for each direction of K that matters: leaving out a part p of tr(HKH) moves labels on at most
+~√p/π of the points.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Readout:
 
     Attributes:
         fractions: ``(init, label)``.
-        favoured: For each point, how often it gets the label that its initialization favours, ``(sample,)``. (The chance that two
+        favoured: For each point, how often it gets the label that its initialization favours, ``(sample,)``. (The
+            chance that two
             initializations give a point the same label is 1/M for every point, because labels are exchangeable.)
         directions: Number of directions of K that were drawn.
     """
@@ -68,10 +71,7 @@ def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int =
         number = min(rows, draws - start)
         units = generator.standard_normal((directions, number * copies), dtype=np.float32)
         outputs = (half @ units).reshape(points, number, copies)
-        if labels == 2:
-            labelled = (outputs[:, :, 0] < 0).astype(np.intp)
-        else:
-            labelled = outputs.argmax(axis=2)
+        labelled = (outputs[:, :, 0] < 0).astype(np.intp) if labels == 2 else outputs.argmax(axis=2)
         offset = labelled + labels * np.arange(number)
         part = np.bincount(offset.ravel(), minlength=number * labels).reshape(number, labels)
         counts[start : start + number] = part

@@ -1,7 +1,7 @@
 """A function of the angle between two data points: a cubic spline on an even grid, cheap enough for every pair.
 
-Enters: a function of the correlation, smooth in θ = arccos c (every Gaussian average E φ(u_a) φ(u_b) is). Leaves: its values at any
-angles, and its weighted sum over all pairs from a histogram that is made once.
+Enters: a function of the correlation, smooth in θ = arccos c (every Gaussian average E φ(u_a) φ(u_b) is). Leaves:
+its values at any angles, and its weighted sum over all pairs from a histogram that is made once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AngleTable:
 
     @classmethod
     def of(cls, function: Callable[[Array], Array], *, size: float | None = None) -> AngleTable:
-        """The spline of a function of the correlation, refined until it agrees with the function between its nodes.
+        """The spline of a function of the correlation, refined until both agree between its nodes.
 
         Errors count relative to ``size``, by default the greatest value.
         """
@@ -56,7 +56,7 @@ class AngleTable:
         values = function(np.cos(angles_of_grid(intervals)))
         while True:
             table = cls.through(values)
-            between = (np.arange(intervals) + 0.5) * (math.pi / intervals)
+            between = np.asarray((np.arange(intervals) + 0.5) * (math.pi / intervals), dtype=np.float64)
             exact = function(np.cos(between))
             error = float(np.abs(table(between) - exact).max() / (size or np.abs(values).max()))
             merged = np.empty(2 * intervals + 1)
@@ -64,8 +64,8 @@ class AngleTable:
             if error <= _WANTED or intervals >= 2048:
                 if not error <= _REQUIRED:
                     raise CouldNotError(
-                        f"table of a Gaussian average over {intervals} angles: expected an error below {_REQUIRED:.0e}, "
-                        f"got {error:.1e}"
+                        f"table of a Gaussian average over {intervals} angles: "
+                        f"expected an error below {_REQUIRED:.0e}, got {error:.1e}"
                     )
                 return cls.through(merged)
             values, intervals = merged, 2 * intervals
@@ -85,7 +85,7 @@ class AngleTable:
         for coefficients in self.coefficients[2::-1]:
             values *= position
             values += coefficients.take(where)
-        return values
+        return np.asarray(values)
 
 
 @dataclass(frozen=True)

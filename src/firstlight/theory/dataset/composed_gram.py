@@ -1,12 +1,14 @@
 r"""A Gram state that is one function of the inputs' angles: K_ab = e^s σ_a σ_b (1 − ρ(θ_ab)), ρ(0) = 0.
 
-A homogeneous activation maps correlations to correlations by the same function at every variance, and any activation does so where all
-points have one variance (behind a layer norm or RMS norm). Such maps compose: twenty layers are twenty operations on a grid of angles, and
-the n² pairs are visited once, when somebody asks for the matrix. ρ is carried, not the correlation, so that points that a deep network has
-drawn together keep their difference to full relative precision.
+A homogeneous activation maps correlations to correlations by the same function at every variance, and any
+activation does so where all points have one variance (behind a layer norm or RMS norm). Such maps compose: twenty
+layers are twenty operations on a grid of angles, and the n² pairs are visited once, when somebody asks for the
+matrix. ρ is carried, not the correlation, so that points that a deep network has drawn together keep their
+difference to full relative precision.
 
-C and V come from a histogram of the angles, made once: V is the mean over pairs of ½(σ_a − σ_b)² + σ_a σ_b ρ(θ_ab), no difference
-in it. Moves that leave this form (biases on points of different size, batch norm, …) return a ``DenseGram``.
+C and V come from a histogram of the angles, made once: V is the mean over pairs of ½(σ_a − σ_b)² + σ_a σ_b
+ρ(θ_ab), no difference in it. Moves that leave this form (biases on points of different size, batch norm, …)
+return a ``DenseGram``.
 """
 
 from __future__ import annotations
@@ -258,7 +260,7 @@ class ComposedGram(Gram):
 
 
 def _mapped(kernel: Kernel, q: float, distances: Array) -> tuple[float, Array]:
-    """E φ² and the new ρ: exactly by the slopes where there are some for negative correlations too, else by the pair average."""
+    """E φ² and the new ρ: without a difference where one kink at 0 allows it, else by the pair average."""
     square = float(kernel.mean_square(q))
     if isinstance(kernel, PiecewiseLinearKernel):
         slope = kernel.transfer(np.full_like(distances, q), 1 - distances, distances).data_slope

@@ -1,14 +1,14 @@
 """A Gram state that holds its matrix.
 
-Enters: K of n points. Leaves: K behind each move; only ``average``, ``shift``, ``center_units``, ``add`` and ``shrink`` touch the n²
-entries, the other moves touch the n factors.
+Enters: K of n points. Leaves: K behind each move; only ``average``, ``shift``, ``center_units``, ``add`` and
+``shrink`` touch the n² entries, the other moves touch the n factors.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from firstlight.theory.logarithms import Number, logarithm
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["DenseGram", "absolute_variances", "averaged_along", "per_point"]
+__all__ = ["DenseGram", "absolute_variances", "averaged_along"]
 
 Array = NDArray[np.float64]
 
@@ -68,11 +68,11 @@ class DenseGram(Gram):
             self, log_scale=self.log_scale + float(log_factor), log_noise=self.log_noise + log_factor
         )
 
-    def mix(self) -> DenseGram:  # type: ignore[override]
+    def mix(self) -> DenseGram:
         """New Gaussian units."""
         return self.plain(common=None, gaussian=True, observed=False)
 
-    def shift(self, variance: Number) -> DenseGram:  # type: ignore[override]
+    def shift(self, variance: Number) -> DenseGram:
         """K + variance."""
         log_scale = max(self.log_scale, float(logarithm(float(variance))))
         ones, shrunk = math.exp(logarithm(float(variance)) - log_scale), math.exp(self.log_scale - log_scale)
@@ -81,7 +81,7 @@ class DenseGram(Gram):
         matrix += ones
         return self.plain(entries=matrix, scales=np.ones(self.size), log_scale=log_scale)
 
-    def center_units(self) -> DenseGram:  # type: ignore[override]
+    def center_units(self) -> DenseGram:
         """K − M Mᵀ."""
         if self.common is None:
             return self.plain()
@@ -99,7 +99,7 @@ class DenseGram(Gram):
         matrix[:, gone] = 0.0
         return self.plain(entries=matrix, scales=np.ones(self.size), common=None)
 
-    def normalize_points(self) -> DenseGram:  # type: ignore[override]
+    def normalize_points(self) -> DenseGram:
         """Divide each point by its root mean square; a zero point stays zero."""
         diagonal = self.diagonal
         inverse = np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
@@ -113,7 +113,7 @@ class DenseGram(Gram):
         )
 
     def standardize_units(self, law: MinibatchLaw | None) -> Gram:  # type: ignore[override]
-        """Batch norm over ``batches``; of Gaussian units exactly (``standardized_gram.py``), of others by their mean variance."""
+        """Batch norm over ``batches``: of Gaussian units exactly, of others by their mean variance."""
         from firstlight.theory.dataset.standardized_gram import self_averaging, standardized
 
         if law is not None:
@@ -154,7 +154,7 @@ class DenseGram(Gram):
             found = max(found, float(c.max()))
         return min(found, 1.0)
 
-    def add(self, branch: Gram, log_weight: Number) -> DenseGram:  # type: ignore[override]
+    def add(self, branch: Gram, log_weight: Number) -> DenseGram:
         """K + e^w K_branch."""
         weight = float(log_weight)
         log_scale = max(self.log_scale, branch.log_scale + weight)
@@ -176,7 +176,7 @@ class DenseGram(Gram):
             error=math.hypot(self.error, branch.error),
         )
 
-    def shrink(self, size: int) -> DenseGram:  # type: ignore[override]
+    def shrink(self, size: int) -> DenseGram:
         """M M' + (K − M M')/k."""
         matrix = self.matrix()
         matrix /= size
@@ -189,7 +189,7 @@ class DenseGram(Gram):
     def plain(self, **changes: object) -> DenseGram:
         """A copy as a plain matrix, whatever made this one."""
         fields = {name: getattr(self, name) for name in DenseGram.__dataclass_fields__ if name not in changes}
-        return DenseGram(**{**fields, **changes})  # type: ignore[arg-type]
+        return DenseGram(**{**fields, **changes})
 
 
 def averaged_along(before: Gram, pairs: PairAverages, matrix: Array, log_scale: float) -> DenseGram:
@@ -227,11 +227,6 @@ def absolute_variances(kernel: Kernel, diagonal: Array, log_scale: float) -> tup
     else:
         proportional = float(np.abs(kernel.function.value(np.array([-1e150, 1e150]))).max()) > 1e100
     return q, excess if proportional else 0.0
-
-
-def per_point(gram: Gram) -> Array:
-    """K_aa with its scale, for messages and tests."""
-    return cast(Array, gram.diagonal * math.exp(gram.log_scale))
 
 
 def _common_sum(own: Array | None, other: Array | None, weight: float, branch_weight: float) -> Array | None:

@@ -2,8 +2,9 @@ r"""Dataset theory's state: the covariance of n given points in a wide layer.
 
     K_ab = e^s σ_a σ_b R_ab,      M_a = e^{s/2} m_a,      D_a
 
-One logarithm s for all keeps a thousand layers inside float64, and the factors σ_a make dividing a point by its size cost n, not n².
-R is a matrix (``dense_gram.py``) or one function of the inputs' correlations (``composed_gram.py``).
+One logarithm s for all keeps a thousand layers inside float64, and the factors σ_a make dividing a point by its
+size cost n, not n². R is a matrix (``dense_gram.py``) or one function of the inputs' correlations
+(``composed_gram.py``).
 
 The data are fixed, so the averages over them are plain: with H = I − 11ᵀ/n and G = HKH
 
@@ -84,7 +85,7 @@ class Gram(Covariance):
 
     scales: Array
     log_scale: float
-    log_noise: Array  # type: ignore[assignment]
+    log_noise: Array
     common: Array | None = None
     gaussian: bool = False
     batches: tuple[slice, ...] = field(default=())
@@ -165,7 +166,7 @@ def batches_of(size: int, batch_size: int | None) -> tuple[slice, ...]:
 
 
 def log_mean_exp(logs: Array | Sequence[float]) -> float:
-    """log ⟨e^x⟩, with exact zeros."""
+    """Logarithm of ⟨e^x⟩, with exact zeros."""
     values = np.asarray(logs, dtype=np.float64)
     top = float(values.max())
     if not math.isfinite(top):
@@ -185,7 +186,9 @@ def leading_eigenvalue(matrix: Array, start: Array | None, *, most: int = 60) ->
     vector = start + 0.03 * np.random.default_rng(size).standard_normal(size) / math.sqrt(size)
     vector -= vector.mean()
     vector /= np.linalg.norm(vector)
-    basis, off, on = [vector], [], []
+    basis = [vector]
+    off: list[float] = []
+    on: list[float] = []
     former = 0.0
     for step in range(min(most, size)):
         image = matrix @ basis[-1]

@@ -1,15 +1,17 @@
 r"""Averages over a Gaussian vector of what is divided by its length.
 
-Enters: the eigenvalues λ_i of G = HKH on one batch of B points. For z ~ N(0, G), r = |z|² and any f homogeneous of degree 2,
+Enters: the eigenvalues λ_i of G = HKH on one batch of B points. For z ~ N(0, G), r = |z|² and any f homogeneous
+of degree 2,
 
-    E f(z)/r = ∫₀^∞ E f(z) e^{−sr} ds = ∫₀^∞ det(I + 2sG)^{−½} E f(z_s) ds,      z_s ~ N(0, G_s),  G_s = G (I + 2sG)^{−1},
+    E f(z)/r = ∫₀^∞ E f(z) e^{−sr} ds = ∫₀^∞ det(I + 2sG)^{−½} E f(z_s) ds,      z_s ~ N(0, G_s),  G_s = G (I +
+    2sG)^{−1},
 
-because e^{−sr} times the density of z is, but for its weight, the density of z_s. So BN → φ with a homogeneous φ is an
-integral of the rule without norm over s. f = 1 gives E 1/r (Labatie 2019's δ_BN), and 1/√r takes ds/√(πs).
+because e^{−sr} times the density of z is, but for its weight, the density of z_s. So BN → φ with a homogeneous φ
+is an integral of the rule without norm over s. f = 1 gives E 1/r (Labatie 2019's δ_BN), and 1/√r takes ds/√(πs).
 
-In x = log s the trapezoid rule converges like e^{−2π²/h}, but needs a hundred nodes. They are compressed to the few of the Gauss
-rule for the same measure in τ = 1/(1 + 2sλ_1), where G_s is smooth; the compressed rule is accepted once it reproduces the full one for
-every eigenvalue of E ẑẑᵀ and for the square roots of them.
+In x = log s the trapezoid rule converges like e^{−2π²/h}, but needs a hundred nodes. They are compressed to the
+few of the Gauss rule for the same measure in τ = 1/(1 + 2sλ_1), where G_s is smooth; the compressed rule is
+accepted once it reproduces the full one for every eigenvalue of E ẑẑᵀ and for the square roots of them.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def length_rule(eigenvalues: Array) -> LengthRule:
 
 
 def _trapezoid(eigenvalues: Array) -> tuple[Array, Array]:
-    """s = e^x/tr G and weights s·Π(1 + 2sλ)^{−½}·h, from where s is nothing to where the determinant is."""
+    """Nodes s = e^x/tr G and weights s·Π(1 + 2sλ)^{−½}·h, from where s is nothing to where the determinant is."""
     scale = 1 / eigenvalues.sum()
     x = np.arange(-42.0, 120.0, _STEP)
     s = scale * np.exp(x)

@@ -1,8 +1,8 @@
 """Averages over one Gaussian number, for n variances at the price of a few.
 
-Enters: a function of a variance that is costly (a quadrature) and smooth in log q. Leaves: its values at all n variances of a data set, by
-Chebyshev interpolation in log q whose order is doubled until the two finest agree; the variances of one layer lie within a
-decade or two, where Gaussian averages of anything are analytic.
+Enters: a function of a variance that is costly (a quadrature) and smooth in log q. Leaves: its values at all n
+variances of a data set, by Chebyshev interpolation in log q whose order is doubled until the two finest agree;
+the variances of one layer lie within a decade or two, where Gaussian averages of anything are analytic.
 """
 
 from __future__ import annotations

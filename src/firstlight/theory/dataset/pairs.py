@@ -1,7 +1,8 @@
 """Elementwise work on a symmetric matrix: the upper triangle in blocks that stay in cache, on all cores.
 
-Enters: a function of (rows, columns) that returns that block of a symmetric matrix. Leaves: the matrix, each pair computed once and
-mirrored, hence symmetric to the last bit. numpy's elementwise functions release the interpreter lock, so threads suffice.
+Enters: a function of (rows, columns) that returns that block of a symmetric matrix. Leaves: the matrix, each pair
+computed once and mirrored, hence symmetric to the last bit. numpy's elementwise functions release the interpreter
+lock, so threads suffice.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def symmetric(size: int, block: Callable[[slice, slice], Array], *, out: Array |
 
 
 def each_block(size: int, work: Callable[[slice, slice], None]) -> None:
-    """Call ``work`` on every block of the upper triangle, in parallel where the matrix is large enough for it to pay."""
+    """Call ``work`` on every block of the upper triangle, in parallel where that pays."""
     workers = cores() if size >= _WORTH_THREADS else 1
     if workers == 1:
         for rows, columns in blocks(size):

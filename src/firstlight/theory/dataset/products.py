@@ -1,16 +1,18 @@
 r"""What an activation does to pairs of data points: E φ(u_a) φ(u_b) for a whole matrix of correlations.
 
-Enters: a kernel and the n variances q_a. Leaves: ``PairAverages``, with one number a point (E φ, E φ², E φ'²) and blocks of the matrix
-F_ab for blocks of correlations c_ab. With σ = √q::
+Enters: a kernel and the n variances q_a. Leaves: ``PairAverages``, with one number a point (E φ, E φ², E φ'²) and
+blocks of the matrix F_ab for blocks of correlations c_ab. With σ = √q::
 
     one kink at 0     σ_a σ_b [(l²+r²) J(c) − 2lr J(−c)]/2π + shifts,    J(c) = √(1−c²) + c (π − arccos c)
     erf               (2/π) asin(c α_a α_b),                             α² = 2q/(1+2q)
-    GELU              (K/2π)(π/2 + asin r) + [r²/√(1−r²) + q_a q_b √(1−r²)]/(2π√P),   K = c σ_a σ_b, P = (1+q_a)(1+q_b), r = K/√P
-    sin, cos          e^{−(q_a+q_b)/2} sinh K, e^{−(q_a+q_b)/2} cosh K
-    any other         Σ_k a_k(q_a) a_k(q_b) c^k, a_k the Hermite coefficients: a polynomial in c, positive semi-definite term by term;
+    GELU              (K/2π)(π/2 + asin r) + [r²/√(1−r²) + q_a q_b √(1−r²)]/(2π√P),   K = c σ_a σ_b, P =
+    (1+q_a)(1+q_b), r = K/√P sin, cos          e^{−(q_a+q_b)/2} sinh K, e^{−(q_a+q_b)/2} cosh K any other
+    Σ_k a_k(q_a) a_k(q_b) c^k, a_k the Hermite coefficients: a polynomial in c, positive semi-definite term by
+    term;
                       at one common variance a spline in θ = arccos c through the kernel's own product
 
-The closed forms are those of Cho & Saul (2009), Williams (1998) and Tsuchida et al. (2021), in this project's variables.
+The closed forms are those of Cho & Saul (2009), Williams (1998) and Tsuchida et al. (2021), in this project's
+variables.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +92,8 @@ def pair_averages(kernel: Kernel, q: Array, *, greatest: Callable[[], float] = l
     Args:
         kernel: The Gaussian averages of the activation.
         q: Variances (n,).
-        greatest: The greatest |c_ab| between different points, asked for where a series may end the earlier for it.
+        greatest: The greatest |c_ab| between different points, asked for where a series may end the earlier for
+            it.
     """
     closed = _CLOSED.get(type(kernel))
     if closed is not None:
@@ -125,7 +129,7 @@ class _OneKink(_ClosedForm):
         assert kernel.function.slopes is not None
         self.left, self.right = kernel.function.slopes
         self.shift = kernel.function.shift
-        self.shifted = self.shift * (kernel.mean(q) - self.shift) if self.shift else None
+        self.shifted = np.asarray(self.shift * (kernel.mean(q) - self.shift)) if self.shift else None
 
     def block(self, rows: slice, columns: slice, c: Array) -> Array:
         same, opposite = (self.left**2 + self.right**2) / (2 * math.pi), self.left * self.right / math.pi
@@ -224,8 +228,9 @@ class _AtOneVariance(PairAverages):
 class _Series(PairAverages):
     """The Hermite series up to the term that no correlation can make count.
 
-    A kinked φ has coefficients that fall like a power, so that for correlations near 1 hundreds of terms still leave something out.
-    That rest is √(R_a R_b)/R times the rest at one typical variance, which a table knows exactly.
+    A kinked φ has coefficients that fall like a power, so that for correlations near 1 hundreds of terms still
+    leave something out. That rest is √(R_a R_b)/R times the rest at one typical variance, which a table knows
+    exactly.
     """
 
     def __init__(self, kernel: NumericalKernel, q: Array, greatest: float) -> None:
@@ -235,7 +240,7 @@ class _Series(PairAverages):
         for count in _TERMS:
             table = np.zeros((len(q), count + 1))
             table[~positive, 0] = float(kernel.function.value(np.zeros(1))[0])
-            table[positive] = along_variances(lambda v, k=count: _coefficients(kernel, v, k), q[positive])
+            table[positive] = along_variances(partial(_coefficients, kernel, count), q[positive])
             rest = np.maximum(square - (table**2).sum(axis=1), 0.0)
             left_out = greatest**count * float(np.max(rest / np.where(square > 0, square, 1.0)))
             if left_out <= _LEFT_OUT:
@@ -247,7 +252,7 @@ class _Series(PairAverages):
         self.rest: AngleTable | None = None
         if left_out > _LEFT_OUT:
             at = float(np.median(q[positive]))
-            own = _coefficients(kernel, at, count)
+            own = _coefficients(kernel, count, at)
             whole = float(kernel.mean_square(at)) - float(np.sum(own**2))
             self.share = np.sqrt(rest / whole)
             self.rest = AngleTable.of(
@@ -271,7 +276,7 @@ class _Series(PairAverages):
             rest *= self.share[rows, None]
             rest *= self.share[columns]
             total += rest
-        return total
+        return np.asarray(total)
 
 
 _CLOSED: dict[type[Kernel], type[PairAverages]] = {
@@ -283,7 +288,7 @@ _CLOSED: dict[type[Kernel], type[PairAverages]] = {
 }
 
 
-def _coefficients(kernel: NumericalKernel, q: float, count: int) -> Array:
+def _coefficients(kernel: NumericalKernel, count: int, q: float) -> Array:
     """a_0 = E φ and a_k = E φ h_k."""
     moments = kernel.moments(q)
     return np.concatenate([[moments.mean], moments.deviation * moments.coefficients(count)])

@@ -1,15 +1,16 @@
 r"""Batch norm of a data set: the one layer that is not elementwise.
 
-For Gaussian units z ~ N(0, K) a unit that was normalized over a batch of B points is ẑ = √B z̃/|z̃|, z̃ = H z, whatever its scale.
-What an activation makes of it:
+For Gaussian units z ~ N(0, K) a unit that was normalized over a batch of B points is ẑ = √B z̃/|z̃|, z̃ = H z,
+whatever its scale. What an activation makes of it:
 
 - homogeneous φ, one batch: exactly, as an integral over Gaussian averages (``norm_quadrature.py``);
-- all else (another φ; two points in different batches, each normalized by the length of its own): E φ(y_a) φ(y_b) of the Gaussian y with the
-  mean variance, in closed form, plus the mean of φ(ẑ_a) φ(ẑ_b) − φ(y_a) φ(y_b) over drawn units. The difference is small where
-  many directions carry the variance, and its standard error is kept in the state.
+- all else (another φ; two points in different batches, each normalized by the length of its own): E φ(y_a) φ(y_b)
+of the Gaussian y with the
+  mean variance, in closed form, plus the mean of φ(ẑ_a) φ(ẑ_b) − φ(y_a) φ(y_b) over drawn units. The difference
+  is small where many directions carry the variance, and its standard error is kept in the state.
 
-For units that are not Gaussian (φ → BN) each unit's variance is replaced by the mean over units: exact as the number of
-directions grows. Noise meets 1/s² with the statistics held.
+For units that are not Gaussian (φ → BN) each unit's variance is replaced by the mean over units: exact as the
+number of directions grows. Noise meets 1/s² with the statistics held.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from numpy.typing import NDArray
 
 from firstlight.errors import DataError
 from firstlight.theory.dataset.dense_gram import DenseGram
-from firstlight.theory.dataset.gram import Gram
 from firstlight.theory.dataset.norm_quadrature import LengthRule, inverse_square_length, length_rule
 from firstlight.theory.dataset.pairs import symmetric
-from firstlight.theory.dataset.products import is_homogeneous, pair_averages
+from firstlight.theory.dataset.products import PairAverages, is_homogeneous, pair_averages
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.propagation import NoRuleError
@@ -51,7 +51,7 @@ class _Batch:
 
     @property
     def size(self) -> int:
-        return self.place.stop - self.place.start
+        return int(self.place.stop - self.place.start)
 
     def tilted(self, s: float) -> Array:
         """B·G_s."""
@@ -122,17 +122,17 @@ class StandardizedGram(DenseGram):
                 columns: slice,
                 tilted: Array = tilted,
                 inverse: Array = inverse,
-                pairs: object = pairs,
+                pairs: PairAverages = pairs,
                 weight: float = float(weight),
             ) -> Array:
                 c = tilted[rows, columns] * inverse[rows, None]
                 c *= inverse[columns]
                 np.clip(c, -1.0, 1.0, out=c)
-                values = pairs.block(rows, columns, c)  # type: ignore[attr-defined]
+                values = pairs.block(rows, columns, c)
                 values *= weight
-                return np.asarray(total[rows, columns] + values)
+                return values
 
-            total = symmetric(part.size, block)
+            total += symmetric(part.size, block)
         np.fill_diagonal(total, float(kernel.mean_square(1.0)) * part.covariance.diagonal())
         s, weights = part.rule.fine_nodes, part.rule.fine_weights
         spectra = part.eigenvalues[:, None] / (1 + 2 * np.multiply.outer(part.eigenvalues, s))
@@ -190,7 +190,7 @@ class StandardizedGram(DenseGram):
 
 
 def _drawn(directions: int, generator: np.random.Generator) -> Array:
-    """Standard normal units ``(direction, unit)`` with mean 0 and covariance 1 exactly where units are many enough.
+    """Standard normal units ``(direction, unit)``; mean 0 and covariance 1 exactly where units are many.
 
     What remains of the error is then of second order in the length's fluctuations.
     """
