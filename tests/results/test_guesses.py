@@ -186,6 +186,7 @@ def test_to_dict_is_plain(counts: np.ndarray) -> None:
         (lambda: Guesses.from_counts([[3], [3]]), UsageError, r"two labels or more.*\(2, 1\)"),
         (lambda: Guesses.from_counts([[0.5, 0.5]]), DataError, "whole numbers"),
         (lambda: Guesses.from_counts([[-1, 2]]), DataError, "none negative"),
+        (lambda: Guesses.from_counts([[math.nan, 2]]), DataError, "whole numbers"),
         (lambda: Guesses.from_counts([[1, 2], [2, 2]]), DataError, "sum to 3.*from 3 to 4.*same data"),
         (lambda: Guesses.from_counts([[1, 2]], samples=4), DataError, "sum to 4"),
         (lambda: Guesses.from_counts([[1, 2]], ties=[0, 0]), UsageError, r"ties.*\(1,\).*\(2,\)"),

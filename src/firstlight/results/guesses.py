@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firstlight.errors import CouldNotError, DataError, UsageError
+from firstlight.errors import CouldNotError, UsageError
+from firstlight.results.guess_arrays import average_ranks, checked_counts, checked_fractions, cumulated
 from firstlight.results.guess_law import Estimate, GuessLaw, default_draws
 from firstlight.results.guess_null import NullLaw, null, null_corrected_bias
 from firstlight.results.labelled import Parts, Variable, variable
@@ -139,26 +140,7 @@ class Guesses:
                 exact.
             label_names: Names of all labels.
         """
-        array = np.array(counts)
-        if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
-            raise UsageError(
-                f"Guesses.from_counts(counts): expected (init, label) with two labels or more, got shape {array.shape}"
-            )
-        whole = array.astype(np.int64)
-        if (whole != array).any() or (whole < 0).any():
-            raise DataError(
-                "Guesses.from_counts(counts): expected whole numbers of data points, none negative"
-            )
-        totals = whole.sum(axis=1)
-        points = int(totals[0]) if samples is None else int(samples)
-        if points < 1 or (totals != points).any():
-            raise DataError(
-                f"Guesses.from_counts(counts): expected every row to sum to {points} data points, "
-                f"got sums from {totals.min()} to {totals.max()}; count every initialization on the same data"
-            )
-        tied = None if ties is None else np.array(ties, dtype=np.float64)
-        if tied is not None and tied.shape != (len(whole),):
-            raise UsageError(f"Guesses.from_counts(ties): expected shape ({len(whole)},), got {tied.shape}")
+        whole, points, tied = checked_counts(counts, samples, ties)
         leading = None
         labels = whole.shape[1]
         if top is not None and top < labels:
@@ -190,16 +172,7 @@ class Guesses:
             seed: The seed of the draws, for the record.
             label_names: Names of the labels.
         """
-        array = np.array(fractions, dtype=np.float64)
-        if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
-            raise UsageError(
-                "Guesses.from_draws(fractions): expected (init, label) with two labels or more, "
-                f"got shape {array.shape}"
-            )
-        if not np.allclose(array.sum(axis=1), 1, rtol=0, atol=1e-9) or (array < 0).any():
-            raise DataError(
-                "Guesses.from_draws(fractions): expected rows of fractions that sum to one, none negative"
-            )
+        array = checked_fractions(fractions)
         return cls(
             array.shape[1],
             drawn=array,
@@ -434,7 +407,7 @@ class Guesses:
             return self.law.ranked()
         if self.top is not None:
             return Estimate(self.top.ranked, self.top.ranked_stderr, self.draws)
-        return _average_ranks(self._values)
+        return average_ranks(self._values)
 
     @cached_property
     def _glance(self) -> Estimate:
@@ -442,18 +415,15 @@ class Guesses:
         if self.law is None or self.labels == 2 or self.law.atoms or "_values" in self.__dict__:
             return self._ranked
         count = max(100, min(self.draws, 200_000 // self.labels))
-        return _average_ranks(self.law.sample(count, seed=self.seed, samples=self.samples))
+        return average_ranks(self.law.sample(count, seed=self.seed, samples=self.samples))
 
     @cached_property
     def _pooled(self) -> tuple[Array, Array]:
         """Distinct fractions of all initializations and labels, and the share at or below each."""
         if self.top is not None:
             assert self.samples is not None
-            places, often = self.top.pooled_counts / self.samples, self.top.pooled_frequency
-        else:
-            places, often = np.unique(self._values, return_counts=True)
-        cumulative = np.cumsum(often) / often.sum()
-        return np.asarray(places), np.asarray(cumulative)
+            return cumulated(self.top.pooled_counts / self.samples, self.top.pooled_frequency)
+        return cumulated(*np.unique(self._values, return_counts=True))
 
     def _by_init(self, values: Array, name: str) -> xr.DataArray:
         import xarray as xr
@@ -478,10 +448,3 @@ class Guesses:
 
 def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
-
-
-def _average_ranks(fractions: Array) -> Estimate:
-    ordered = -np.sort(-fractions, axis=1)
-    count = len(ordered)
-    spread = ordered.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full(ordered.shape[1], np.nan)
-    return Estimate(ordered.mean(axis=0), spread, count)
