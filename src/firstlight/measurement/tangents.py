@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
@@ -168,25 +169,43 @@ class Rescaling:
 class _FixedBatchStatistics(TorchFunctionMode):
     """Batch norm of a dual tensor: the signal normalized as ever, the noise only scaled.
 
-    Every batch norm, as a module or as a function, arrives at ``torch.batch_norm``.
+    Modules arrive as ``functional.batch_norm``, which is handled whole because nothing inside it would be
+    shown to this mode, and other callers as ``torch.batch_norm``.
     """
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if function is not torch.batch_norm:
-            return function(*args, **kwargs)
-        values, weight, bias, running_mean, running_var, training, momentum, epsilon, *_ = args
-        primal, tangent = split(values)
-        if tangent is None:
-            return function(*args, **kwargs)
-        if training:
-            output, _, inverse = torch.native_batch_norm(
-                primal, weight, bias, running_mean, running_var, True, momentum, epsilon
-            )
-        else:
-            output = function(primal, *args[1:], **kwargs)
-            inverse = (running_var + epsilon).rsqrt()
-        gain = inverse if weight is None else inverse * weight
-        return _dual(output, tangent * gain.reshape(1, -1, *[1] * (primal.ndim - 2)))
+        if function is functional.batch_norm:
+            return _scaled_noise(*args, **kwargs)
+        if function is torch.batch_norm:
+            values, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+            return _scaled_noise(values, mean, variance, weight, bias, training, momentum, epsilon)
+        return function(*args, **kwargs)
+
+
+def _scaled_noise(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``functional.batch_norm``, with its parameter names, for dual tensors."""
+    signal, tangent = split(input)
+    if training:
+        output, _, inverse = torch.native_batch_norm(
+            signal, weight, bias, running_mean, running_var, True, momentum, eps
+        )
+    else:
+        output = functional.batch_norm(signal, running_mean, running_var, weight, bias, False, momentum, eps)
+        assert running_var is not None
+        inverse = (running_var + eps).rsqrt()
+    if tangent is None:
+        return output
+    gain = inverse if weight is None else inverse * weight
+    return _dual(output, tangent * gain.reshape(1, -1, *[1] * (signal.ndim - 2)))

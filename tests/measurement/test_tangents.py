@@ -1,0 +1,160 @@
+"""Noise against finite differences, with batch statistics held fixed, at any depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import firstlight as fl
+from firstlight.measurement.seeding import initialization_seed, stream
+
+
+def inputs(*shape):
+    return torch.from_numpy(np.random.default_rng(0).standard_normal(shape))
+
+
+def noise_of(x, seed=0, index=0):
+    drawn = stream(initialization_seed(seed, index, 1)).standard_normal(tuple(x.shape), dtype=np.float32)
+    return torch.from_numpy(drawn).to(x.dtype)
+
+
+def every_output(model, x):
+    outputs = []
+    with torch.no_grad():
+        for layer in model:
+            x = layer(x)
+            outputs.append(x)
+    return outputs
+
+
+def differences(model, x, step=1e-6):
+    """Central differences along the very noise that the measurement draws."""
+    noise = noise_of(x)
+    pairs = zip(every_output(model, x + step * noise), every_output(model, x - step * noise), strict=True)
+    return [(later - earlier) / (2 * step) for later, earlier in pairs]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 4)),
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.LayerNorm(9), nn.GELU(), nn.Linear(9, 4)),
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.RMSNorm(9), nn.SiLU(), nn.Linear(9, 4)),
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.GroupNorm(3, 9), nn.ReLU(), nn.Linear(9, 4)),
+    ],
+)
+def test_agrees_with_finite_differences(build):
+    torch.manual_seed(0)
+    model, x = build().double(), inputs(30, 7)
+    profile = fl.measure(model, x, inits=1, redraw="keep", quantities="all", layers="all")
+    signals, tangents = every_output(model, x), differences(model, x)
+    reference = (noise_of(x) ** 2).mean() / x.var(0, correction=0).mean()
+    for position, (signal, tangent) in enumerate(zip(signals, tangents, strict=True)):
+        mean_square = (tangent**2).mean()
+        chi = (mean_square / signal.var(0, correction=0).mean() / reference).sqrt()
+        assert float(profile.noise_variance[position]) == pytest.approx(mean_square.item(), rel=1e-5)
+        assert float(profile.sensitivity[position]) == pytest.approx(chi.item(), rel=1e-5)
+        values = np.linalg.svd((tangent - tangent.mean(0)).numpy(), compute_uv=False) ** 2
+        assert float(profile.noise_effective_rank[position]) == pytest.approx(
+            values.sum() / values[0], rel=1e-4
+        )
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_divides_noise_by_fixed_statistics(affine):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(7, 9), nn.BatchNorm1d(9, eps=1e-3, affine=affine), nn.Linear(9, 4)
+    ).double()
+    if affine:
+        nn.init.uniform_(model[1].weight)
+    x = inputs(30, 7)
+    profile = fl.measure(model, x, inits=1, redraw="keep", quantities=["noise_variance"])
+    with torch.no_grad():
+        before = model[0](x)
+        tangent = noise_of(x) @ model[0].weight.T / (before.var(0, correction=0) + 1e-3).sqrt()
+        tangent = tangent * model[1].weight if affine else tangent
+    assert float(profile.noise_variance[1]) == pytest.approx((tangent**2).mean().item(), rel=1e-6)
+    after = tangent @ model[2].weight.detach().T
+    assert float(profile.noise_variance[2]) == pytest.approx((after**2).mean().item(), rel=1e-6)
+
+
+def test_batch_norm_in_eval_mode():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(7, 9), nn.BatchNorm1d(9), nn.ReLU(), nn.Linear(9, 4)).double()
+    model[1].running_var.fill_(4.0)
+    x = inputs(30, 7)
+    profile = fl.measure(model, x, inits=1, redraw="keep", quantities=["noise_variance"], mode="eval")
+    tangents = differences(model.eval(), x)
+    for position, layer in enumerate((0, 1, 3)):
+        assert float(profile.noise_variance[position]) == pytest.approx(
+            (tangents[layer] ** 2).mean().item(), rel=1e-5
+        )
+
+
+def test_convolutions_average_over_positions_and_channels():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 4, 3)).double()
+    x = inputs(6, 3, 8, 8)
+    profile = fl.measure(model, x, inits=1, redraw="keep", quantities=["sensitivity", "noise_variance"])
+    tangent, signal = differences(model, x)[-1], every_output(model, x)[-1]
+    assert float(profile.noise_variance[-1]) == pytest.approx((tangent**2).mean().item(), rel=1e-5)
+    channels = lambda t: t.transpose(0, 1).flatten(1).var(1, correction=0).mean()  # noqa: E731
+    chi = ((tangent**2).mean() / channels(signal) / ((noise_of(x) ** 2).mean() / channels(x))).sqrt()
+    assert float(profile.sensitivity[-1]) == pytest.approx(chi.item(), rel=1e-5)
+
+
+def test_increments_multiply_up():
+    layers = [nn.Linear(7, 30), nn.BatchNorm1d(30), nn.ReLU(), nn.Linear(30, 30), nn.BatchNorm1d(30)]
+    build = lambda: nn.Sequential(*layers, nn.ReLU(), nn.Linear(30, 4))  # noqa: E731
+    profile = fl.measure(build().double(), inputs(60, 7), inits=1, quantities="all")
+    chi = profile.sensitivity.values
+    whole, norm, bent = (
+        profile[f"sensitivity_increment{part}"].values for part in ("", "_norm", "_activation")
+    )
+    assert profile.layers == list("0123456")
+    assert norm[4] == pytest.approx(chi[4] / chi[2])  # conv and norm together, from x to z
+    assert bent[5] == pytest.approx(chi[5] / chi[4])
+    assert whole[5] == pytest.approx(norm[4] * bent[5])  # Labatie's δχ = δ_norm · δ_φ
+    assert whole[3] == pytest.approx(chi[3] / chi[0])
+    assert norm[3] == pytest.approx(chi[1] / chi[0])
+    assert bent[3] == pytest.approx(chi[2] / chi[1])
+
+
+def test_a_thousand_layers_do_not_overflow():
+    """e^0.19 a layer: in float32 the tangent would leave its range near layer 450 without rescaling."""
+    layers = [nn.Linear(8, 16, bias=False)]
+    for _ in range(1000):
+        layers += [nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU()]
+    model = nn.Sequential(*layers)
+    profile = fl.measure(
+        model,
+        inputs(32, 8).float(),
+        inits=1,
+        redraw="kaiming_normal",
+        layers=lambda name, module: isinstance(module, nn.ReLU),
+        quantities=["sensitivity", "noise_variance", "gradient_scale"],
+    )
+    logs = profile["log_sensitivity"].values
+    assert np.isfinite(logs).all()
+    assert logs[-1] > 100
+    assert np.isfinite(profile["log_gradient_scale"].values).all()
+
+
+def test_rescaling_changes_nothing(monkeypatch):
+    from firstlight.measurement import gradients, tangents
+
+    layers = [nn.Linear(8, 16, bias=False)]
+    for _ in range(60):
+        layers += [nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU()]
+    build = lambda: nn.Sequential(*(layer for layer in layers)).double()  # noqa: E731
+    model, x = build(), inputs(32, 8)
+    options = {"inits": 2, "redraw": "kaiming_normal", "batch_size": 16, "quantities": "all"}
+    usual = fl.measure(model, x, **options)
+    for module in (gradients, tangents):
+        monkeypatch.setattr(module, "_BAND", 2)
+    often = fl.measure(model, x, **options)
+    for name in ("log_noise_variance_init", "log_gradient_scale_init", "noise_effective_rank_init"):
+        np.testing.assert_allclose(often[name], usual[name], rtol=1e-9, err_msg=name)
