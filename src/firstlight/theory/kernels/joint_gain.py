@@ -49,8 +49,8 @@ class JointGain:
         self.first, self.second = first, second
         bend, gap = min(first.scale, second.scale), min(first.gap, second.gap)
         self._at_right_angle = 0.0
-        self._bends = _doubling(bend, 4.0) if bend < 0.3 else np.array([])
-        self.angles = _doubling(min(bend if bend < 0.3 else 1.2, gap), 1.2)
+        self._bends = _growing(bend, 4.0) if bend < 0.3 else np.array([])
+        self.angles = _growing(min(bend if bend < 0.3 else 1.2, gap), 1.2)
         if _is_even(first) and _is_even(second):
             self._at_right_angle = self._at(
                 0.5 * math.pi
@@ -98,7 +98,7 @@ class JointGain:
         with np.errstate(over="ignore"):
             cross = cross[cross > 1e-12] / sine
         if cosine < sine:
-            cross = np.concatenate([cross, _doubling(3.0 * cosine, _ACROSS[1])])
+            cross = np.concatenate([cross, _growing(3.0 * cosine, _ACROSS[1])])
         if (
             self.first.size > 16 and not self.first.pieces.is_monotone
         ):  # u and u' can win far apart, one low, one high
@@ -174,16 +174,20 @@ class TabulatedGain:
         if half not in self._series:
             nodes = np.polynomial.chebyshev.chebpts1(_DEGREE)
             values = self._joint((0.0 if half else 0.5 * math.pi) + 0.25 * math.pi * (nodes + 1.0))
-            self._series[half] = np.polynomial.chebyshev.chebfit(nodes, values, _DEGREE - 1)
+            self._series[half] = np.asarray(
+                np.polynomial.chebyshev.chebfit(nodes, values, _DEGREE - 1), dtype=np.float64
+            )
         return self._series[half]
 
 
 def bivariate_normal(h: Array, k: Array, theta: float) -> Array:
     """Return Φ₂(h, k) at correlation cos θ by Owen's T; k − h cos θ is formed without cancellation at small θ."""
-    result = special.ndtr(np.minimum(h, k))  # the limit of k − h ≫ sin θ
+    result = special.ndtr(np.minimum(h, k))  # the limit of k − h ≫ sin θ at an acute angle
     sine, versine = math.sin(theta), 2.0 * math.sin(theta / 2) ** 2
     low, high = np.minimum(h, k), np.maximum(h, k)
-    open_ = ((high - low) + versine * low < _FAR * sine) & (low > -_FAR)
+    open_ = low > -_FAR
+    if versine < 1.0:
+        open_ &= (high - low) + versine * low < _FAR * sine
     h, k = low[open_], high[open_]
     h, k = np.where(h == 0, 1e-300, h), np.where(k == 0, 1e-300, k)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -202,9 +206,9 @@ def _is_even(winner: Winner) -> bool:
     return bool(np.all(winner.function.value(u) == winner.function.value(-u)))
 
 
-def _doubling(start: float, end: float) -> Array:
-    """Return start·(1, 2, 4, …) below ``end``."""
-    return np.ldexp(start, np.arange(max(0, math.ceil(math.log2(end / start)))))
+def _growing(start: float, end: float) -> Array:
+    """Return start·(1, 4, 16, …) below ``end``."""
+    return np.ldexp(start, 2 * np.arange(max(0, math.ceil(math.log2(end / start) / 2))))
 
 
 def _cumulative_rule(order: int) -> Array:

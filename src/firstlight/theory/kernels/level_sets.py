@@ -2,7 +2,7 @@
 
 Enters: an ``ActivationFunction``. Leaves: ``Pieces``, its turning points within a reach, and for any ``u`` the other
 points at which ``φ`` takes the value ``φ(u)``. The set ``{v : φ(v) ≤ φ(u)}`` then has the probability
-``[right tail inside] + Σ_i σ_i Φ(v_i)`` over all crossings ``v_i``, ``σ_i = +1`` where ``φ`` rises, ``−1`` where it falls.
+``[right tail inside] + Σ_i σ_i Φ(v_i)`` over all crossings ``v_i``; ``σ_i`` is +1 where ``φ`` rises, −1 where it falls.
 On a flat stretch ties are broken by ``u``: the stretch counts as rising.
 """
 
@@ -66,7 +66,7 @@ class Pieces:
         value, size = self.function.value, np.abs(self.function.value(self.ends)).max()
         settled = np.abs(value(self.ends) - value(0.9 * self.ends)) < 1e-3 * size
         settled[1:-1] = True
-        return self.ends[settled]
+        return np.asarray(self.ends[settled])
 
     def crossings(self, u: Array) -> tuple[list[Crossings], NDArray[np.bool_]]:
         """Return where the levels ``φ(u)`` are crossed except at ``u``, and whether the right tail lies below."""

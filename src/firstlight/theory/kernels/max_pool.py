@@ -157,18 +157,17 @@ def _mean_up_to(joint: JointGain | TabulatedGain, c: Array) -> Array:
     c = np.where(np.abs(c) < _SMALLEST, _SMALLEST, c)
     marks = 0.5 * math.pi - joint.angles[::-1]
     psi, weight = on_panels(_edges(np.arcsin(c), marks), _ANGLES)
-    slope = (weight / c[..., None] * np.cos(psi) * joint(0.5 * math.pi - psi)).sum(axis=-1)
-    return np.where(
-        c > 0, np.maximum(slope, 0.0), slope
-    )  # a covariance function has no negative coefficient in c
+    slope = (weight / c[..., None] * np.cos(psi) * joint(0.5 * math.pi - psi)).sum(axis=-1)  # (…, node) → (…)
+    # a covariance function has no negative coefficient in c, so what is below 0 is rounding
+    return np.asarray(np.where(c > 0, np.maximum(slope, 0.0), slope))
 
 
 def _mean_beyond(joint: JointGain | TabulatedGain, rho: Array) -> Array:
     """(1/ρ) ∫_{1−ρ}^1 g dt over θ = acos t; the gain for ρ = 0."""
-    half = np.sqrt(0.5 * np.maximum(rho, _SMALLEST))
+    half = np.asarray(np.sqrt(0.5 * np.maximum(rho, _SMALLEST)))
     theta, weight = on_panels(_edges(2.0 * np.arcsin(half), joint.angles), _ANGLES)
     share = np.sin(theta) / half[..., None] * (weight / half[..., None])
-    return np.maximum(0.5 * (share * joint(theta)).sum(axis=-1), 0.0)
+    return np.asarray(np.maximum(0.5 * (share * joint(theta)).sum(axis=-1), 0.0))
 
 
 def _edges(end: Array, marks: Array) -> Array:

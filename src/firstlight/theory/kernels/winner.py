@@ -1,8 +1,8 @@
 """The unit that wins a max-pooling at one data point: where it sits and what it is worth.
 
 Enters: an activation, K, and the deviation σ of the pre-activations. Leaves: averages over the winner, whose
-``x = u/σ`` has the density ``K F(x)^{K−1} φ(x)``, ``F(x) = P(φ(v) ≤ φ(σx))`` for one other unit ``v``; and the marks, the points at
-which the chance to win, or the activation, is not smooth.
+``x = u/σ`` has the density ``K F(x)^{K−1} φ(x)``, ``F(x) = P(φ(v) ≤ φ(σx))`` for one other unit ``v``; and the marks,
+the points at which the chance to win, or the activation, is not smooth.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class Winner:
         marks = marks[np.abs(marks) < 9.0]
         edges = np.unique(np.concatenate([np.arange(-9.0, 10.0), marks]))
         smooth, scale = _halved(edges, self._slope_amplitude, _RESOLVED)
-        singular = [] if self.pieces.is_monotone else _halved(edges, self._amplitude, 10 * _RESOLVED)[0][::2]
+        singular = np.array([])
+        if not self.pieces.is_monotone:
+            singular = _halved(edges, self._amplitude, 10 * _RESOLVED)[0][::2]
         narrow = np.setdiff1d(np.concatenate([smooth, singular]), edges)
         kinks = marks[np.isin(marks * self.deviation, self._kinks)] if not self.pieces.is_monotone else marks
         return narrow * self.deviation, scale, float(min([np.inf, *(0.5 * np.diff(kinks))]))
