@@ -8,7 +8,8 @@ Enters: an activation ``φ``. Leaves: a ``Kernel`` that answers for ``u_a, u_b ~
 
 ``B`` and ``V'`` are differences of nearly equal numbers when ``c`` or ``ρ`` is small, therefore they are never computed
 as differences: ``transfer`` returns the slopes ``B/(c·q)`` and ``V'/(ρ·q)`` to full relative precision. They stay
-finite where ``B`` and ``V'`` vanish (for a continuous activation). ``M² + B + V' = S2``.
+finite where ``B`` and ``V'`` vanish (for a continuous activation). ``M² + B + V' = S2``. Numerical methods are accurate
+relative to each of ``B`` and ``V'``, or to the rounding of φ's own values (``10⁻¹⁶ S2``) where ``M²`` or ``B`` is less.
 """
 
 from __future__ import annotations

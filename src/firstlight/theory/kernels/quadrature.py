@@ -40,12 +40,15 @@ __all__ = [
 ]
 
 _SERIES_BELOW = 0.05
-_WANTED = 1e-9
+_WANTED = 1e-8
 _REQUIRED = 1e-8
-_ORDERS = (12, 16, 22, 30)
+_ORDERS = (8, 12, 16, 22, 30)
 _REACH = 12.0
-_SEPARATED = 0.02
+_SEPARATED = 0.1
+_THINNEST = 0.6
+_WIDE = 3.0
 _SMALLEST = 1e-300
+_ROUNDING = 1e-14
 _OUTER_ENDS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.5])
 _KINK_ENDS = np.array([0.5, 1.0, 2.0, 3.5, 6.0, 9.0])
 _INNER_ENDS = np.array([-6.5, -4.0, -2.0, 0.0, 2.0, 4.0, 6.5])
@@ -71,17 +74,24 @@ def nested_slopes(
     moments: Moments, c: float, rho: float, *, orders: tuple[int, ...] = _ORDERS
 ) -> tuple[float, float]:
     """Return ``B/(c q)`` and ``V'/(ρ q)`` for ``c > 1/20``, confirmed by two orders."""
-    if rho < _SMALLEST:  # the limit: what a jump adds diverges as 1/√ρ, all else has long settled
-        if rho == 0 and any(kink.jump for kink in moments.panels.kinks(moments.reach * moments.deviation)):
-            return moments.variance, math.inf
-        rho = _SMALLEST
-    separated = _is_separated(moments, rho)
-    rule = _separated_slopes if separated else _overlapping_slopes
+    jumps = any(kink.jump for kink in moments.panels.kinks(moments.reach * moments.deviation))
+    if jumps and moments.deviation * math.sqrt(rho) < _SMALLEST:
+        return moments.variance, math.inf  # what a jump adds diverges as 1/√ρ
+    rho = max(rho, _SMALLEST)  # all else has long settled
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite fails the comparison
+        return _confirmed(moments, c, rho, orders)
+
+
+def _confirmed(moments: Moments, c: float, rho: float, orders: tuple[int, ...]) -> tuple[float, float]:
+    """Raise the order until two agree."""
+    rule = _separated_slopes if _is_separated(moments, rho) else _overlapping_slopes
     former = rule(moments, c, rho, orders[0])
     difference = math.inf
     for order in orders[1:]:
         latter = rule(moments, c, rho, order)
-        difference = max(_relative(a, b) for a, b in zip(former, latter, strict=True))
+        # B may be smaller than what rounding of φ alone makes of it, when it is nothing beside the variance
+        rounding = _ROUNDING * moments.variance
+        difference = max(_relative(former[0], latter[0], rounding), _relative(former[1], latter[1]))
         if difference <= _WANTED:
             return latter
         former = latter
@@ -107,11 +117,21 @@ def _overlapping_slopes(moments: Moments, c: float, rho: float, order: int) -> t
     reach = moments.reach * outer
     ends = [moments.panels.breakpoints(moments.reach * moments.deviation), *ends_around_kinks(moments, inner)]
     ends += [outer * gaussian_ends(moments)]
-    m, weight = on_panels(np.unique(np.clip(np.concatenate(ends), -reach, reach)), order)
+    edges = np.unique(np.clip(np.concatenate(ends), -reach, reach))
+    m, weight = on_panels(_thinned(edges, _THINNEST * inner), order)
     weight = weight * gaussian_density(m / outer) / outer
     m, weight = m[weight > 0], weight[weight > 0]
     center, variance = smoothed(moments, m, inner, order)
     return float(weight @ (center - moments.mean_excess) ** 2) / c, float(weight @ variance)
+
+
+def _thinned(edges: Array, closest: float) -> Array:
+    """Drop ends that stand closer than ``closest`` to the one before: averages over ``√V x`` vary no faster."""
+    kept = [float(edges[0])]
+    for edge in edges[1:-1].tolist():
+        if edge - kept[-1] >= closest:
+            kept.append(edge)
+    return np.array([*kept, float(edges[-1])])
 
 
 def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Array, Array]:
@@ -126,6 +146,12 @@ def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Arra
     if alone.any():
         drift, variance[alone] = _change_in_panel(moments, m[alone], inner)
         center[alone] = moments.excess(m[alone]) + drift * (inner / moments.deviation)
+    # where two panels of φ that are wide beside √V meet without a kink, an inner panel may straddle the end
+    kinks = [kink.place for kink in moments.panels.kinks(reach)]
+    straddled = (np.minimum(np.diff(padded)[1:], np.diff(padded)[:-1]) > _WIDE * inner) & ~np.isin(
+        breaks, kinks
+    )
+    breaks = breaks[~straddled]
     rest = np.flatnonzero(~alone)
     for start in range(0, len(rest), _CHUNK):
         part = rest[start : start + _CHUNK]
@@ -166,7 +192,7 @@ def _inner_rule(moments: Moments, edges: Array, order: int) -> tuple[Array, Arra
 def _change_in_panel(moments: Moments, m: Array, inner: float) -> tuple[Array, Array]:
     """Return mean and variance of ``(φ(m + √V x) − φ(m))/√V`` where no kink is near, from φ' along the way."""
     x, x_weight = _hermite_rule()
-    along, share = legendre(4)
+    along, share = legendre(5)
     slopes = (
         moments.function.derivative(m[:, None, None] + inner * x[:, None] * along) @ share
     )  # (outer, inner)
@@ -217,7 +243,7 @@ def _around_kink(moments: Moments, kink: Kink, outer: float, inner: float, order
         return 0.0
     x, x_weight = _inner_rule(moments, -y[:, None], order)
     t = y[:, None] + x
-    along, share = legendre(4)
+    along, share = legendre(5)
     step = np.maximum(inner * np.abs(t[..., None]) * along, max(kink.uncertainty, 1e-300))
     slopes = moments.function.derivative(kink.place + np.sign(t[..., None]) * step) @ share
     change = t * slopes
@@ -238,7 +264,7 @@ def _hermite_rule() -> tuple[Array, Array]:
     return np.asarray(nodes), np.asarray(weights / math.sqrt(2 * math.pi))
 
 
-def _relative(a: float, b: float) -> float:
-    if a == b:
-        return 0.0
-    return abs(a - b) / abs(b) if b else math.inf
+def _relative(a: float, b: float, negligible: float = 0.0) -> float:
+    if not math.isfinite(a - b):
+        return math.inf
+    return abs(a - b) / abs(b) if abs(a - b) > negligible else 0.0

@@ -55,9 +55,12 @@ class SineKernel(Kernel):
         return Transfer(0.0 * (q + c + rho), spread, data)
 
     def product(self, q_a: Number, q_b: Number, correlation: Number) -> Number:
-        """Return ``½ (e^(−½E(u_a − u_b)²) − e^(−½E(u_a + u_b)²))``."""
-        same, opposite = _half_squares(q_a, q_b, correlation)
-        result: Number = 0.5 * (np.exp(-same) - np.exp(-opposite))
+        """Return ``½ (e^(−½E(u_a − u_b)²) − e^(−½E(u_a + u_b)²))``, odd in the correlation."""
+        r = np.asarray(correlation, dtype=np.float64)
+        nearer, _ = _half_squares(q_a, q_b, np.abs(r))
+        result: Number = (
+            -0.5 * np.sign(r) * np.exp(-nearer) * np.expm1(-2 * np.abs(r) * np.sqrt(q_a) * np.sqrt(q_b))
+        )
         return result
 
 
