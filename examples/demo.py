@@ -13,7 +13,6 @@ import io
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import firstlight as fl
@@ -50,8 +49,7 @@ stands.</p>
 </table>
 <p>γ is the ratio of centre variance to data variance of the outputs: above 1, the typical untrained network puts
 most data into one class. Measured over {inits} initializations on {samples:,} points, ± one standard error; theory
-is for infinite width and infinitely many points (counted on {samples:,} points, even a neutral network's largest share
-is {null:.3f} on average).</p>
+is for infinite width. Counted on so many points, even a neutral network's largest share is {null:.3f} on average.</p>
 <div class="figures">{figures}</div>
 """
 
@@ -60,7 +58,7 @@ def main() -> None:
     """Predict, measure, draw, write."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--out", type=Path, default=Path("demo"))
-    arguments.add_argument("--inits", type=int, default=100)
+    arguments.add_argument("--inits", type=int, default=200)
     arguments.add_argument("--samples", type=int, default=500)
     arguments.add_argument("--depth", type=int, default=10)
     arguments.add_argument("--width", type=int, default=128)
@@ -69,35 +67,38 @@ def main() -> None:
     torch.set_num_threads(1)  # the networks are small: more threads would wait for each other
 
     data = torch.randn(options.samples, 100, generator=torch.Generator().manual_seed(0))
-    profiles, rows = {}, []
+    theory, measured = {}, {}
+    print("network             γ theory, γ measured, largest share in theory, measured, regime")
     for name, norm in NETWORKS.items():
         blueprint = fl.Blueprint.mlp(inputs=100, depth=options.depth, width=options.width, **norm)
-        profile = profiles[name] = fl.predict(blueprint)
-        law = profile.guesses.law
-        gamma, largest = measure(blueprint, data, options.inits)
-        rows.append(
-            [
-                name,
-                f"{law.gamma:.3g}",
-                with_stderr(*gamma),
-                f"{law.mean_max:.3f}",
-                with_stderr(*largest),
-                law.regime,
-            ]
+        theory[name] = fl.predict(blueprint, samples=options.samples)
+        measured[name] = fl.measure(
+            blueprint,
+            data,
+            inits=options.inits,
+            seed=0,
+            quantities=["gamma", "guesses"],
+            layers=["linear*", "output"],
+            progress=False,
         )
-        print(f"{name:20s} γ theory {rows[-1][1]:>6s}  measured {rows[-1][2]:14s}  {law.regime}")
+        print(f"{name:18s}", *row(theory[name], measured[name]), sep="  ")
 
+    neutral = theory["no norm"].guesses.null.mean_max
     figures = [
-        plot_guess_law(*profiles.values(), labels=list(profiles)),
-        plot_gamma_by_depth(*profiles.values(), labels=list(profiles)),
+        plot_guess_law(theory[name], measured[name], labels=[f"{name}, theory", f"{name}, measured"])
+        for name in ("layer norm before", "batch norm before", "layer norm after")
     ]
+    figures.append(plot_gamma_by_depth(*theory.values(), labels=list(theory)))
     page = PAGE.format(
         depth=options.depth,
         width=options.width,
         inits=options.inits,
         samples=options.samples,
-        null=0.5 + 1 / np.sqrt(2 * np.pi * options.samples),  # E|k/D - 1/2| of k ~ Binomial(D, 1/2)
-        rows="\n".join("<tr>" + "".join(f"<td>{cell}" for cell in row) + "</tr>" for row in rows),
+        null=neutral,
+        rows="\n".join(
+            "<tr>" + "".join(f"<td>{cell}" for cell in (name, *row(theory[name], measured[name]))) + "</tr>"
+            for name in NETWORKS
+        ),
         figures="\n".join(as_svg(figure) for figure in figures),
     )
     options.out.mkdir(parents=True, exist_ok=True)
@@ -106,20 +107,17 @@ def main() -> None:
     print(f"{time.monotonic() - began:.0f} s; open {target}")
 
 
-def measure(blueprint: fl.Blueprint, data: torch.Tensor, inits: int) -> tuple[tuple[float, float], ...]:
-    """γ (ratio of averages) and the largest share, each with its standard error over initializations."""
-    centres, variances, largest = [], [], []
-    for seed in range(inits):
-        network = blueprint.build(seed=seed)
-        with torch.no_grad():
-            outputs = network(data).double().numpy()  # (sample, label)
-        centres.append(outputs.mean(axis=0))
-        variances.append(outputs.var(axis=0).mean())
-        largest.append(np.bincount(outputs.argmax(axis=1), minlength=outputs.shape[1]).max() / len(outputs))
-    squares = np.mean(np.square(centres), axis=1)  # (init,)
-    gamma = np.mean(squares) / np.mean(variances)
-    spread = np.std(squares - gamma * np.asarray(variances)) / np.mean(variances) / np.sqrt(inits)
-    return (float(gamma), float(spread)), (float(np.mean(largest)), float(np.std(largest) / np.sqrt(inits)))
+def row(theory: fl.Profile, measured: fl.Profile) -> list[str]:
+    """γ at the output and the average largest share, by theory and as measured, and the regime."""
+    law, greatest = theory.guesses.law, measured.guesses.max.values
+    gamma, stderr = (float(measured[name][-1]) for name in ("gamma", "gamma_stderr"))
+    return [
+        f"{law.gamma:.3g}",
+        with_stderr(gamma, stderr),
+        f"{float(theory.guesses.ranked[0]):.3f}",
+        with_stderr(greatest.mean(), greatest.std(ddof=1) / len(greatest) ** 0.5),
+        law.regime,
+    ]
 
 
 def as_svg(figure: object) -> str:

@@ -89,5 +89,5 @@ def test_the_demo_finishes_and_writes_its_page(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 4
     assert str(tmp_path / "index.html") in done.stdout
