@@ -69,6 +69,8 @@ def test_agrees_with_brute_force():
     np.testing.assert_allclose(profile.gamma, centers.mean(0) / variances.mean(0), rtol=1e-5)
     np.testing.assert_allclose(profile["gamma_median"], np.median(centers / variances, axis=0), rtol=1e-5)
     np.testing.assert_allclose(profile["gamma_init"], centers / variances, rtol=1e-5)
+    np.testing.assert_allclose(profile["mean_std_ratio_init"], np.sqrt(centers / variances), rtol=1e-5)
+    np.testing.assert_allclose(profile["mean_std_ratio"], np.sqrt(centers / variances).mean(0), rtol=1e-5)
     assert (profile.guesses.counts == np.array(counts)).all()
 
 

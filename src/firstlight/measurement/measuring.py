@@ -26,6 +26,7 @@ from firstlight.measurement.seeding import random_state_preserved
 from firstlight.measurement.summarizing import ratio_of_averages, summarize
 from firstlight.measurement.taps import Layers
 from firstlight.results.guesses import Guesses
+from firstlight.results.labelled import Variable, variable
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Coverage, CoverageEntry, Provenance
 
@@ -82,10 +83,11 @@ def measure(
             read-out.
 
     Returns:
-        A profile by layer, with guesses, coverage and provenance. Pressing Ctrl-C keeps the initializations
+        A profile by layer, with guesses, coverage and provenance, and with γ the variables ``mean_std_ratio``
+        and ``mean_std_ratio_init`` of Luther & Seung, √γ of each initialization. Pressing Ctrl-C keeps the initializations
         that are complete.
     """
-    _check(inits, mode, precision, redraw)
+    _check(inits, seed, mode, precision, redraw)
     asked = asked_for(quantities)
     notes: list[str] = []
     batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
@@ -111,9 +113,11 @@ def measure(
     return _profile(seen, setting, draw, mode, inits, precision, notes)
 
 
-def _check(inits: int, mode: str, precision: float | None, redraw: object) -> None:
+def _check(inits: int, seed: int, mode: str, precision: float | None, redraw: object) -> None:
     if isinstance(inits, bool) or not isinstance(inits, int | np.integer) or inits < 1:
         raise UsageError(f"measure(inits): expected a whole number of at least 1, got {inits!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise UsageError(f"measure(seed): expected a whole number, 0 or larger, got {seed!r}")
     if mode not in ("train", "eval"):
         raise one_of("measure(mode)", mode, ["train", "eval"])
     if precision is not None and not 0 < precision < 1:
@@ -244,8 +248,19 @@ def _profile(
         provenance=provenance,
         coverage=Coverage((*entries, *plan.unseen)),
         guesses=_guesses(seen),
+        extra=_mean_std_ratio(seen, keys) if "gamma" in setting.asked else None,
         kinds=["norm" if kind == "channel norm" else kind for kind in kinds],
     )
+
+
+def _mean_std_ratio(seen: list[Seen], keys: list[str]) -> dict[str, Variable]:
+    """Luther & Seung's √(Σ⟨u⟩²/Σ Var u) of each initialization, and its mean over them."""
+    with np.errstate(invalid="ignore"):
+        ratios = np.sqrt([[item.values["gamma"].get(key, np.nan) for key in keys] for item in seen])
+    return {
+        "mean_std_ratio": variable("layer", ratios.mean(0)),
+        "mean_std_ratio_init": variable(("init", "layer"), ratios),
+    }
 
 
 def _guesses(seen: list[Seen]) -> Guesses | None:

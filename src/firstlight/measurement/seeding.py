@@ -14,8 +14,6 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from firstlight.errors import UsageError
-
 __all__ = ["data_seed", "initialization_seed", "random_state_preserved", "seeded", "stream", "torch_seed"]
 
 _DATA = 0x64617461
@@ -28,8 +26,6 @@ def initialization_seed(seed: int, index: int, *purpose: int) -> np.random.SeedS
     >>> initialization_seed(0, 3).generate_state(1) == np.random.SeedSequence(0).spawn(4)[3].generate_state(1)
     array([ True])
     """
-    if seed < 0:
-        raise UsageError(f"measure(seed): expected a whole number, 0 or larger, got {seed}")
     return np.random.SeedSequence(seed, spawn_key=(index, *purpose))
 
 
