@@ -9,6 +9,8 @@ textbook p-value assumes they are not.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,8 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
         draws: Number of data sets drawn from the reference for the p-value.
 
     Returns:
-        z-scores by layer for every shared quantity, and the distance between the laws of the guesses with its p-value.
+        z-scores by layer for every shared quantity, and the distance between the laws of the guesses with
+        its p-value.
     """
     for name, profile in (("reference", reference), ("measured", measured)):
         if not isinstance(profile, Profile):
@@ -52,9 +55,13 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
     left = [reference.layers.index(layer) for layer in shared]
     right = [measured.layers.index(layer) for layer in shared]
     arrays: dict[str, Variable] = {}
+    expectations = _expected_on_sample(reference, measured)
     for name in QUANTITIES:
         if name in reference and name in measured:
-            arrays.update(_scores(name, reference, measured, left, right))
+            plain = (reference.variables[name].values, _stderr(reference, name, 0.0))
+            value, spread = (part[left] for part in expectations.get(name, plain))
+            got, stderr = measured.variables[name].values[right], _stderr(measured, name, math.nan)[right]
+            arrays.update(_scores(name, value, got, np.hypot(stderr, spread)))
     distance, p_value, critical, compared = float("nan"), float("nan"), float("nan"), ""
     if reference.guesses is not None and measured.guesses is not None:
         distance, p_value, critical, compared = guess_distance(
@@ -89,7 +96,7 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
 def guess_distance(
     reference: Guesses, measured: Guesses, *, seed: int = 0, draws: int = 2000
 ) -> tuple[float, float, float, str]:
-    """Kolmogorov–Smirnov distance between a law of guesses and measured fractions, with its null by simulation.
+    """Kolmogorov–Smirnov distance between a law of guesses and measured fractions, its null by simulation.
 
     Two labels: the fraction of label 0. More labels are exchangeable over initializations, so the largest
     fraction is compared. The reference's law is counted on as many data points as the measurement used, with
@@ -133,15 +140,57 @@ def _distance(observed: Array, pool: Array) -> float:
     return float(max(np.abs(here - there).max(), np.abs(before_here - before_there).max()))
 
 
-def _scores(
-    name: str, reference: Profile, measured: Profile, left: list[int], right: list[int]
-) -> dict[str, Variable]:
-    expected = reference.variables[name].values[left]
-    got = measured.variables[name].values[right]
-    stderr = _stderr(measured, name, right, got)
-    stderr = np.hypot(stderr, np.nan_to_num(_stderr(reference, name, left, np.zeros_like(expected)), nan=0.0))
+def _expected_on_sample(reference: Profile, measured: Profile) -> dict[str, tuple[Array, Array]]:
+    """Value and standard deviation that population theory expects of a measurement on one draw of n points.
+
+    The mean over n independent points still scatters by V/n. A measurement divides by n throughout, and
+    finds this in C and misses it in V::
+
+        C → C + V/n        V → V (1 − 1/n)        μ4 → μ4 (n − 1)/(n + 1) for a Gaussian
+
+    All initializations see the same points, so their draw is an error that no number of initializations
+    averages away: with d independent coordinates, √(2/d) of the scatter V/n and √(2/nd) of every mean
+    square. Behind a batch norm in train mode the points are no longer independent: their standardization
+    removes the scatter, and nothing is shifted there. Dataset theory speaks of the very points that were
+    measured, and is left as it is.
+    """
+    samples = measured.provenance.settings.get("samples")
+    settings = reference.provenance.settings
+    if settings.get("theory") != "population" or not samples or samples < 2:
+        return {}
+    coordinates = settings.get("inputs") or math.inf
+    behind = _behind_batch_norm(reference)
+    share = np.where(behind & (measured.provenance.mode == "train"), 0.0, 1 / samples)
+    mean_draw, square_draw = math.sqrt(2 / coordinates), math.sqrt(2 / (samples * coordinates))
+    center, data, gamma = (
+        reference.variables[name].values for name in ("center_variance", "data_variance", "gamma")
+    )
+    with np.errstate(invalid="ignore"):
+        expected = {
+            "center_variance": (center + share * data, share * data * mean_draw + center * square_draw),
+            "data_variance": (data * (1 - share), data * square_draw),
+            "mean_square": (center + data, (center + data) * square_draw),
+            "gamma": ((gamma + share) / (1 - share), share * mean_draw + gamma * square_draw),
+        }
+    if "kurtosis" in reference:
+        kurtosis = reference.variables["kurtosis"].values
+        expected["kurtosis"] = (kurtosis * (1 - 2 * share / (1 + share)), np.zeros_like(kurtosis))
+    return expected
+
+
+def _behind_batch_norm(reference: Profile) -> NDArray[np.bool_]:
+    """Which layers run behind the first batch norm."""
+    order = [entry.layer for entry in reference.coverage]
+    first = next(
+        (position for position, entry in enumerate(reference.coverage) if entry.kind == "batch"), len(order)
+    )
+    return np.array([layer in order and order.index(layer) > first for layer in reference.layers])
+
+
+def _scores(name: str, expected: Array, got: Array, stderr: Array) -> dict[str, Variable]:
+    close = np.isclose(got, expected, rtol=1e-6, atol=1e-9)  # rounding of float32, where nothing scatters
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(got == expected, 0.0, (got - expected) / stderr)
+        z = np.where(close, 0.0, (got - expected) / stderr)
     return {
         f"{name}_reference": variable("layer", expected),
         f"{name}_measured": variable("layer", got),
@@ -150,11 +199,10 @@ def _scores(
     }
 
 
-def _stderr(profile: Profile, name: str, rows: list[int], values: Array) -> Array:
-    key = f"{name}_stderr"
-    if key in profile.variables:
-        return np.asarray(profile.variables[key].values[rows], dtype=float)
-    return np.full(values.shape, np.nan)
+def _stderr(profile: Profile, name: str, absent: float) -> Array:
+    if f"{name}_stderr" in profile.variables:
+        return np.asarray(profile.variables[f"{name}_stderr"].values, dtype=float)
+    return np.full(len(profile.layers), absent)
 
 
 def _few(names: list[str]) -> str:

@@ -86,6 +86,7 @@ def predict(
         else None,
         settings={
             "theory": "population",
+            "inputs": blueprint.inputs,
             "method": method,
             "batch_size": batch_size,
             "batch_law": batch_law if batch_size else None,

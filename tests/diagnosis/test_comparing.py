@@ -1,0 +1,95 @@
+"""Comparison of theory and measurement: accept what is true, reject what is not, say what could not be matched."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import firstlight as fl
+from firstlight.errors import UsageError
+
+BLUEPRINT = fl.Blueprint.mlp(depth=2, width=800, inputs=400)
+
+
+@pytest.fixture(scope="module")
+def data() -> torch.Tensor:
+    return torch.randn(300, 400, generator=torch.Generator().manual_seed(20))
+
+
+@pytest.fixture(scope="module")
+def measured(data: torch.Tensor) -> fl.Profile:
+    return fl.measure(BLUEPRINT, data, inits=60, seed=0, progress=False)
+
+
+def test_theory_agrees_with_its_own_network(measured: fl.Profile) -> None:
+    found = fl.compare(fl.predict(BLUEPRINT), measured)
+    assert found.unmatched == ()
+    # three layers, three z-scores: a family of 3 at the 1 % level of the normal law
+    assert np.abs(found.z("gamma").values).max() < 3.0
+    assert found.p_value > 0.01
+
+
+def test_the_first_layer_is_expected_to_show_the_scatter_of_n_points(measured: fl.Profile) -> None:
+    found = fl.compare(fl.predict(BLUEPRINT), measured)
+    assert float(found["gamma_reference"][0]) == pytest.approx((1 / 300) / (1 - 1 / 300), rel=1e-12)
+    assert abs(float(found.z("gamma")[0])) < 4
+
+
+def test_a_wrong_theory_is_rejected(measured: fl.Profile) -> None:
+    other = fl.predict(fl.Blueprint.mlp(depth=2, width=800, inputs=400, activation="abs"))
+    found = fl.compare(other, measured)
+    assert np.abs(found.z("gamma").values[1:]).max() > 10
+    neutral = fl.predict(fl.Blueprint.mlp(depth=2, width=800, inputs=400, norm="layer", placement="after"))
+    assert fl.compare(neutral, measured).p_value < 0.01
+
+
+def test_batch_norm_after_leaves_exactly_nothing(data: torch.Tensor) -> None:
+    blueprint = fl.Blueprint.mlp(depth=2, width=200, inputs=400, norm="batch", placement="after")
+    found = fl.compare(fl.predict(blueprint), fl.measure(blueprint, data, inits=20, progress=False))
+    assert found["gamma_measured"].values[1:] == pytest.approx(0, abs=1e-9)
+    assert np.abs(found.z("gamma").values[1:]) == pytest.approx(0)
+
+
+def test_many_labels_compare_the_largest_fraction(data: torch.Tensor) -> None:
+    blueprint = fl.Blueprint.mlp(depth=1, width=800, inputs=400, classes=10)
+    found = fl.compare(fl.predict(blueprint), fl.measure(blueprint, data, inits=60, progress=False))
+    assert found.compared == "largest fraction"
+    assert found.p_value > 0.01
+
+
+def test_the_p_value_is_uniform_when_the_reference_is_true() -> None:
+    """The share of p below 0.1 over 60 true references is binomial(60, 0.1): at most 15 in all but 0.1 % of runs."""
+    from firstlight.diagnosis.comparing import guess_distance
+    from firstlight.results.guess_law import GuessLaw
+    from firstlight.results.guesses import Guesses
+
+    law = GuessLaw(gamma=1.5)
+    reference = Guesses.from_law(law)
+    low = 0
+    for child in range(60):
+        fractions = law.sample(40, seed=1000 + child, samples=200)
+        drawn = Guesses.from_counts(np.rint(np.asarray(fractions) * 200).astype(int))
+        low += guess_distance(reference, drawn, draws=200)[1] < 0.1
+    assert low <= 15
+
+
+def test_it_saves_prints_and_speaks_in_tables(measured: fl.Profile) -> None:
+    found = fl.compare(fl.predict(BLUEPRINT), measured)
+    assert "within 3 standard errors" in repr(found)
+    assert "Kolmogorov–Smirnov" in repr(found)
+    assert math.isclose(found.to_dict()["guesses"]["distance"], found.distance)
+    assert list(found.to_dataframe().index) == measured.layers
+    assert "<pre>" in found._repr_html_()
+
+
+def test_misuse_is_one_sentence(measured: fl.Profile) -> None:
+    with pytest.raises(UsageError, match=r"compare\(reference\): expected a Profile, got str"):
+        fl.compare("theory", measured)
+    renamed = fl.predict(fl.Blueprint(layers=(fl.Blueprint.mlp(depth=1).layers[1],), inputs=1000, classes=2))
+    stranger = fl.predict(fl.Blueprint.mlp(depth=1, residual=1))
+    assert renamed.layers == ["linear1"]
+    with pytest.raises(UsageError, match="share no layer address"):
+        fl.compare(renamed, stranger)
