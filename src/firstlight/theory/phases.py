@@ -197,7 +197,9 @@ def _fixed_point(block: _Block, mean: float, variance: float) -> dict[str, Array
         c, rho = block.correlation(log_q, zero, one)
         slope_c = zero
     else:
-        slope_c = np.where(rho > 0, _slope_at(block, log_q, c, rho), slope)
+        slope_c, apart = np.array(slope), rho > 0
+        if apart.any():
+            slope_c[apart] = _slope_at(block.at(apart), log_q[apart], c[apart], rho[apart])
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         regime = np.where(
             slope < 1 - CRITICAL, "ordered", np.where(slope > 1 + CRITICAL, "chaotic", "critical")
@@ -235,16 +237,29 @@ def _settled_mean_square(block: _Block, state: Population) -> tuple[Array, Any, 
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             leap = x2 - (x2 - x1) ** 2 / bend
         usable = np.isfinite(leap) & (np.abs(leap - x2) < 2.0)
-        x3 = np.where(usable, leap, x2)
+        # equal steps mean that q grows or shrinks geometrically: follow the line until it bends or leaves
+        steady = np.abs(bend) < 1e-9 * np.abs(x2 - x1)
+        x3 = np.where(steady, x2 + np.clip(256 * (x2 - x1), -60, 60), np.where(usable, leap, x2))
         done = (np.abs(x2 - x1) < 1e-13 * np.maximum(1, np.abs(x2))) | (np.abs(x2) > HUGE)
         log_q[active] = np.where(done, x2, x3)
         active[np.flatnonzero(active)[done]] = False
         if not active.any():
             break
+    if active.any():
+        log_q[active] = _unsettled(log_q[active], lambda x: step(x, block.at(active)))
     lost = np.where(log_q > HUGE, "divergent", np.where(log_q < -HUGE, "dead", ""))
     small = 1e-4
     rise = (step(log_q + small, block) - step(log_q - small, block)) / (2 * small)
     return log_q, lost, rise
+
+
+def _unsettled(log_q: Array, step: Callable[[Array], Array]) -> Array:
+    """Where log q still moves after all iterations: beyond HUGE if it keeps its pace there too, else where it is."""
+    far = np.full_like(log_q, HUGE)
+    after = step(log_q)
+    grows = (after > log_q) & (step(far) > far + 1e-9)
+    shrinks = (after < log_q) & (step(-far) < -far - 1e-9)
+    return np.where(grows, 1.01 * far, np.where(shrinks, -1.01 * far, log_q))
 
 
 def _settled_correlation(block: _Block, log_q: Array, slope: Array) -> tuple[Array, Array]:
