@@ -92,7 +92,10 @@ class JointGain:
         return float(size * (inner @ weight))
 
     def _edges_across(self, cosine: float, sine: float) -> Array:
-        first, second = (winner.marks / winner.deviation for winner in (self.first, self.second))
+        # without kinks the marks are levels at which g is only weakly singular: the lines need not meet at panel ends
+        first, second = (
+            w.marks[: len(w.marks) * bool(len(w.kinks))] / w.deviation for w in (self.first, self.second)
+        )
         cross = np.abs(np.subtract.outer(first, second)).ravel() / 2
         cross = np.concatenate([cross, self._bends])
         with np.errstate(over="ignore"):

@@ -34,6 +34,7 @@ class Winner:
     Attributes:
         pieces: Monotone pieces of the activation within nine and a half deviations.
         marks: Kinks, turning points, and other points of the same level as a turning point or as a tail.
+        kinks: Those marks at which the activation itself is not smooth.
         narrow: Further marks, around bends of the activation that a panel of one deviation does not resolve.
         scale: Width of the narrowest such bend, in deviations; 1 where there is none.
         gap: Half the least distance between two kinks, in deviations; infinite for fewer than two.
@@ -55,7 +56,7 @@ class Winner:
             [other.place[other.exists] for other in self.pieces.crossings(levels)[0]] if levels.size else []
         )
         places = [kink.place for kink in kinks if kink.place != 0 or 0.0 in (function.kinks or ())]
-        self._kinks = np.array(places)
+        self.kinks = np.array(places)
         self.marks = np.unique(np.concatenate([places, self.pieces.turning_points, *returns]))
         ends = panels.breakpoints(reach)
         self._x, self._weight = self._rule(ends)
@@ -120,7 +121,7 @@ class Winner:
         if not self.pieces.is_monotone:
             singular = _halved(edges, self._amplitude, 10 * _RESOLVED)[0][::2]
         narrow = np.setdiff1d(np.concatenate([smooth, singular]), edges)
-        kinks = marks[np.isin(marks * self.deviation, self._kinks)] if not self.pieces.is_monotone else marks
+        kinks = marks[np.isin(marks * self.deviation, self.kinks)] if not self.pieces.is_monotone else marks
         return narrow * self.deviation, scale, float(min([np.inf, *(0.5 * np.diff(kinks))]))
 
     def _slope_amplitude(self, x: Array) -> Array:
