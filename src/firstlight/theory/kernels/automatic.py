@@ -23,7 +23,7 @@ class AutomaticKernel(NumericalKernel):
     method = "auto"
 
     def slopes(self, q: float, c: Array, rho: Array, *, check: bool = True) -> tuple[Array, Array]:
-        """Return both slopes at one variance; without ``check`` by one order of quadrature, for who checks otherwise."""
+        """Return both slopes at one variance; without ``check`` by one order of quadrature alone."""
         moments = self.moments(q)
         spread, data, error = hermite_slopes(moments, c, rho)
         for i in np.flatnonzero(~(error <= TOLERANCE)):

@@ -18,7 +18,7 @@ import numpy as np
 from firstlight.theory.kernels.kernel import Array, Number
 from firstlight.theory.kernels.moments import MOST_COEFFICIENTS, Moments
 from firstlight.theory.kernels.panels import on_panels
-from firstlight.theory.kernels.quadrature import ends_around_kinks, gaussian_density, gaussian_ends, smoothed
+from firstlight.theory.kernels.smoothing import ends_around_kinks, gaussian_density, gaussian_ends, smoothed
 
 if TYPE_CHECKING:
     from firstlight.theory.kernels.numerical import NumericalKernel

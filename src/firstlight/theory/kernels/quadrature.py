@@ -8,13 +8,13 @@ Enters: the moments of an activation at ``q``, ``c`` and ``ρ = 1 − c``. Leave
 Three regimes, because no single rule is accurate in all of them:
 
 - ``c ≤ 1/20``: twenty terms of the power series in ``c`` (see ``hermite``; what is left out is below 20⁻²⁰).
-- ``√V`` comparable with the panels of φ: outer panels end at the panels of φ and around every kink at the scale ``√V``;
-  inner panels end where ``m + √V x`` meets an end of a panel of φ. Differences of φ are large enough not to cancel, but
-  for the ``m`` that are alone in a wide panel: there ``Var_x φ`` comes from the mean of φ' over ``(m, m + √V x)``.
-- ``√V`` far below every panel: away from kinks as just said; a window of ``±12 √V`` around each kink is integrated in
-  units of ``√V``, from φ' on either side and the jump of φ.
+- ``√V`` comparable with the panels of φ: outer panels end at the panels of φ and around every kink at the scale ``√V``,
+  for inner ones see ``smoothing``.
+- ``√V`` far below every panel: away from kinks φ' alone; a window around each kink is integrated in units of ``√V``,
+  from φ' on either side and the jump of φ.
 
-Two orders are compared; a difference above 1e-9 raises the order, and above 1e-8 at the highest the kernel refuses.
+Two orders are compared, and the higher is returned when they agree to 1e-8: then its own error is far smaller, since
+every step of order gains two to three digits. Where the highest two do not agree the kernel refuses.
 """
 
 from __future__ import annotations
@@ -29,30 +29,25 @@ from firstlight.theory.kernels.kernel import Array
 from firstlight.theory.kernels.moments import Moments
 from firstlight.theory.kernels.numerical import NumericalKernel
 from firstlight.theory.kernels.panels import Kink, legendre, on_panels
+from firstlight.theory.kernels.smoothing import (
+    KINK_ENDS,
+    SEPARATED,
+    change_in_panel,
+    ends_around_kinks,
+    gaussian_density,
+    gaussian_ends,
+    inner_rule,
+    smoothed,
+    thinned,
+)
 
-__all__ = [
-    "QuadratureKernel",
-    "ends_around_kinks",
-    "gaussian_density",
-    "gaussian_ends",
-    "nested_slopes",
-    "smoothed",
-]
+__all__ = ["QuadratureKernel", "nested_slopes"]
 
 _SERIES_BELOW = 0.05
 _WANTED = 1e-8
-_REQUIRED = 1e-8
 _ORDERS = (8, 12, 16, 22, 30)
-_REACH = 12.0
-_SEPARATED = 0.1
-_THINNEST = 0.6
-_WIDE = 3.0
 _SMALLEST = 1e-300
 _ROUNDING = 1e-14
-_OUTER_ENDS = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.5])
-_KINK_ENDS = np.array([0.5, 1.0, 2.0, 3.5, 6.0, 9.0])
-_INNER_ENDS = np.array([-6.5, -4.0, -2.0, 0.0, 2.0, 4.0, 6.5])
-_CHUNK = 48
 
 
 class QuadratureKernel(NumericalKernel):
@@ -95,11 +90,11 @@ def _confirmed(moments: Moments, c: float, rho: float, orders: tuple[int, ...]) 
         if difference <= _WANTED:
             return latter
         former = latter
-    if difference <= _REQUIRED or len(orders) == 1:
+    if len(orders) == 1:
         return former
     raise CouldNotError(
         f"kernel of {moments.function.name!r} at variance {moments.q:.6g}, correlation {c:.6g} (1 − {rho:.6g}): "
-        f"expected two orders of quadrature to agree within {_REQUIRED:.0e}, got a relative difference of "
+        f"expected two orders of quadrature to agree within {_WANTED:.0e}, got a relative difference of "
         f"{difference:.1e}; the function oscillates too fast, or is not smooth between its kinks: list them in `kinks`"
     )
 
@@ -107,7 +102,7 @@ def _confirmed(moments: Moments, c: float, rho: float, orders: tuple[int, ...]) 
 def _is_separated(moments: Moments, rho: float) -> bool:
     """Say whether ``√V`` is far below every panel of φ that the Gaussian sees."""
     breaks = moments.panels.breakpoints(max(moments.reach * moments.deviation, 2.0))
-    return moments.reach * math.sqrt(rho) * moments.deviation <= _SEPARATED * float(
+    return moments.reach * math.sqrt(rho) * moments.deviation <= SEPARATED * float(
         np.diff(breaks).min(initial=2.0)
     )
 
@@ -118,87 +113,11 @@ def _overlapping_slopes(moments: Moments, c: float, rho: float, order: int) -> t
     ends = [moments.panels.breakpoints(moments.reach * moments.deviation), *ends_around_kinks(moments, inner)]
     ends += [outer * gaussian_ends(moments)]
     edges = np.unique(np.clip(np.concatenate(ends), -reach, reach))
-    m, weight = on_panels(_thinned(edges, _THINNEST * inner), order)
+    m, weight = on_panels(thinned(edges, inner), order)
     weight = weight * gaussian_density(m / outer) / outer
     m, weight = m[weight > 0], weight[weight > 0]
     center, variance = smoothed(moments, m, inner, order)
     return float(weight @ (center - moments.mean_excess) ** 2) / c, float(weight @ variance)
-
-
-def _thinned(edges: Array, closest: float) -> Array:
-    """Drop ends that stand closer than ``closest`` to the one before: averages over ``√V x`` vary no faster."""
-    kept = [float(edges[0])]
-    for edge in edges[1:-1].tolist():
-        if edge - kept[-1] >= closest:
-            kept.append(edge)
-    return np.array([*kept, float(edges[-1])])
-
-
-def smoothed(moments: Moments, m: Array, inner: float, order: int) -> tuple[Array, Array]:
-    """Return ``E_x ψ`` and ``Var_x φ/V`` at ``m + √V x`` for ascending ``m``, with ``inner = √V``."""
-    breaks = moments.panels.breakpoints(moments.reach * moments.deviation)
-    center, variance = np.empty_like(m), np.empty_like(m)
-    window, reach = moments.reach * inner, max(moments.reach * moments.deviation, float(np.abs(m).max()))
-    padded = np.concatenate([[-reach], breaks, [reach]])
-    panel = np.clip(np.searchsorted(padded, m), 1, len(padded) - 1)
-    low, high = padded[panel - 1], padded[panel]
-    alone = (m - low >= window) & (high - m >= window) & (window <= _SEPARATED * (high - low))
-    if alone.any():
-        drift, variance[alone] = _change_in_panel(moments, m[alone], inner)
-        center[alone] = moments.excess(m[alone]) + drift * (inner / moments.deviation)
-    # where two panels of φ that are wide beside √V meet without a kink, an inner panel may straddle the end
-    kinks = [kink.place for kink in moments.panels.kinks(reach)]
-    straddled = (np.minimum(np.diff(padded)[1:], np.diff(padded)[:-1]) > _WIDE * inner) & ~np.isin(
-        breaks, kinks
-    )
-    breaks = breaks[~straddled]
-    rest = np.flatnonzero(~alone)
-    for start in range(0, len(rest), _CHUNK):
-        part = rest[start : start + _CHUNK]
-        inside = breaks[(breaks > m[part[0]] - window) & (breaks < m[part[-1]] + window)]
-        x, x_weight = _inner_rule(moments, (inside - m[part, None]) / inner, order)  # (outer, inner)
-        excess = moments.excess(m[part, None] + inner * x)
-        center[part] = np.einsum("ij,ij->i", x_weight, excess)
-        # the root of the weight first: the square of an exponential function alone may overflow
-        deviation = (excess - center[part, None]) * (np.sqrt(x_weight) * (moments.deviation / inner))
-        variance[part] = np.einsum("ij,ij->i", deviation, deviation)
-    return center, variance
-
-
-def ends_around_kinks(moments: Moments, inner: float) -> list[Array]:
-    """Return panel ends at the scale ``√V`` around every kink."""
-    kinks = np.array([kink.place for kink in moments.panels.kinks(moments.reach * moments.deviation)])
-    return [(kinks[:, None] + sign * inner * _KINK_ENDS).ravel() for sign in (-1, 1)]
-
-
-def gaussian_ends(moments: Moments) -> Array:
-    """Return panel ends that resolve the normal density, as far out as the activation needs it."""
-    positive = np.concatenate([_OUTER_ENDS, np.arange(_REACH, moments.reach, 2.0), [moments.reach]])
-    return np.concatenate([-positive[:0:-1], positive])
-
-
-def _inner_rule(moments: Moments, edges: Array, order: int) -> tuple[Array, Array]:
-    """Return nodes and Gaussian weights for ``x``, with panels that also end at ``edges``, one row per outer node."""
-    reach = moments.reach
-    further = np.arange(_REACH, reach, 2.0)
-    fixed = np.concatenate([[-reach], -further[::-1], _INNER_ENDS, further, [reach]])
-    every = np.concatenate(
-        [np.clip(edges, -reach, reach), np.broadcast_to(fixed, (len(edges), len(fixed)))], axis=1
-    )
-    x, weight = on_panels(np.sort(every, axis=1), order)
-    return x, weight * gaussian_density(x)
-
-
-def _change_in_panel(moments: Moments, m: Array, inner: float) -> tuple[Array, Array]:
-    """Return mean and variance of ``(φ(m + √V x) − φ(m))/√V`` where no kink is near, from φ' along the way."""
-    x, x_weight = _hermite_rule()
-    along, share = legendre(5)
-    slopes = (
-        moments.function.derivative(m[:, None, None] + inner * x[:, None] * along) @ share
-    )  # (outer, inner)
-    change = x * slopes
-    center = change @ x_weight
-    return center, (change - center[:, None]) ** 2 @ x_weight
 
 
 def _separated_slopes(moments: Moments, c: float, rho: float, order: int) -> tuple[float, float]:
@@ -228,20 +147,20 @@ def _far_from_kinks(
     m, weight = m.ravel(), (weight * gaussian_density(m / outer) / outer).ravel()
     if inner * moments.reach < 1e-9 * float(np.diff(edges).min(initial=1.0)):
         return float(weight @ moments.function.derivative(m) ** 2)
-    return float(weight @ _change_in_panel(moments, m, inner)[1])
+    return float(weight @ change_in_panel(moments, m, inner)[1])
 
 
 def _around_kink(moments: Moments, kink: Kink, outer: float, inner: float, order: int) -> float:
     """Return the part of ``V'/V`` that comes from ``|m − κ| < reach·√V``, in units ``y = (m − κ)/√V``."""
     reach = moments.reach
     gaussian = (outer * gaussian_ends(moments) - kink.place) / inner
-    ends = np.concatenate([_KINK_ENDS, -_KINK_ENDS, gaussian, [-reach, 0.0, reach]])
+    ends = np.concatenate([KINK_ENDS, -KINK_ENDS, gaussian, [-reach, 0.0, reach]])
     y, weight = on_panels(np.unique(np.clip(ends, -reach, reach)), order)
     weight = weight * gaussian_density((kink.place + inner * y) / outer) * (inner / outer)
     y, weight = y[weight > 0], weight[weight > 0]
     if not y.size:
         return 0.0
-    x, x_weight = _inner_rule(moments, -y[:, None], order)
+    x, x_weight = inner_rule(moments, -y[:, None], order)
     t = y[:, None] + x
     along, share = legendre(5)
     step = np.maximum(inner * np.abs(t[..., None]) * along, max(kink.uncertainty, 1e-300))
@@ -252,16 +171,6 @@ def _around_kink(moments: Moments, kink: Kink, outer: float, inner: float, order
     center = np.einsum("ij,ij->i", x_weight, change)
     deviation = change - center[:, None]
     return float(weight @ np.einsum("ij,ij,ij->i", x_weight, deviation, deviation))
-
-
-def gaussian_density(z: Array) -> Array:
-    """Return the density of N(0, 1)."""
-    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
-
-
-def _hermite_rule() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(10)
-    return np.asarray(nodes), np.asarray(weights / math.sqrt(2 * math.pi))
 
 
 def _relative(a: float, b: float, negligible: float = 0.0) -> float:
