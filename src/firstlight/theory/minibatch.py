@@ -43,7 +43,7 @@ from firstlight.architecture.activations import ActivationFunction
 from firstlight.errors import UsageError, one_of
 from firstlight.theory.halving import integrate_by_halving
 
-__all__ = ["MinibatchLaw"]
+__all__ = ["MinibatchLaw", "gamma_ratio"]
 
 Array = NDArray[np.float64]
 
