@@ -45,6 +45,9 @@ Array = NDArray[np.float64]
 CRITICAL = 1e-6
 """|χ_1 − 1| below which a point is called critical: a hundred times the interpolation error of the tables."""
 
+FLAT = 1e-9
+"""1 − slope below which a depth scale is called infinite: the slopes' own error."""
+
 HUGE = 500.0
 """log q beyond which the mean square is called divergent (or, below −HUGE, dead)."""
 
@@ -187,17 +190,17 @@ def _fixed_point(block: _Block, mean: float, variance: float) -> dict[str, Array
     log_q, regime_q, slope_q = _settled_mean_square(block, _inputs(block, mean, variance))
     one, zero = np.ones_like(log_q), np.zeros_like(log_q)
     tiny = np.full_like(log_q, 1e-200)
+    merged = block.apply(block.correlated(log_q, one, tiny))
     slope = (
-        block.correlation(log_q, one, tiny)[1] / tiny
-        if block.norm != "batch"
-        else _batch_norm_slope(block, log_q)
+        np.exp(merged.log_data - log_q) / tiny if block.norm != "batch" else _batch_norm_slope(block, log_q)
     )
-    c, rho = _settled_correlation(block, log_q, slope)
+    slope_at_one = block.correlation(log_q, one, tiny)[1] / tiny
+    c, rho = _settled_correlation(block, log_q, slope_at_one)
     if block.norm == "batch":
         c, rho = block.correlation(log_q, zero, one)
         slope_c = zero
     else:
-        slope_c, apart = np.array(slope), rho > 0
+        slope_c, apart = np.array(slope_at_one), rho > 0
         if apart.any():
             slope_c[apart] = _slope_at(block.at(apart), log_q[apart], c[apart], rho[apart])
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -233,13 +236,7 @@ def _settled_mean_square(block: _Block, state: Population) -> tuple[Array, Any, 
         x0 = log_q[active]
         x1 = step(x0, part)
         x2 = step(x1, part)
-        bend = x2 - 2 * x1 + x0
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            leap = x2 - (x2 - x1) ** 2 / bend
-        usable = np.isfinite(leap) & (np.abs(leap - x2) < 2.0)
-        # equal steps mean that q grows or shrinks geometrically: follow the line until it bends or leaves
-        steady = np.abs(bend) < 1e-9 * np.abs(x2 - x1)
-        x3 = np.where(steady, x2 + np.clip(256 * (x2 - x1), -60, 60), np.where(usable, leap, x2))
+        x3 = _leap(x0, x1, x2)
         done = (np.abs(x2 - x1) < 1e-13 * np.maximum(1, np.abs(x2))) | (np.abs(x2) > HUGE)
         log_q[active] = np.where(done, x2, x3)
         active[np.flatnonzero(active)[done]] = False
@@ -260,6 +257,23 @@ def _unsettled(log_q: Array, step: Callable[[Array], Array]) -> Array:
     grows = (after > log_q) & (step(far) > far + 1e-9)
     shrinks = (after < log_q) & (step(-far) < -far - 1e-9)
     return np.where(grows, 1.01 * far, np.where(shrinks, -1.01 * far, log_q))
+
+
+def _leap(x0: Array, x1: Array, x2: Array) -> Array:
+    """Where three iterates of log q lead: the fixed point of the line through them, or on along geometric growth."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        first = np.expm1(x1 - x0)  # the steps of q, in units of the first q
+        second = np.exp(x1 - x0) * np.expm1(x2 - x1)
+        slope = second / first
+        limit = 1 + first / (1 - slope)  # exact where q' is linear in q
+        settles = (np.abs(slope) < 1) & (limit > 0) & (np.abs(np.log(np.abs(limit))) < 30)
+        # equal steps of log q: q grows or shrinks geometrically; follow the line until it bends or leaves
+        steady = np.abs(x2 - 2 * x1 + x0) < 1e-9 * np.abs(x2 - x1)
+        # equal steps of q upwards: it grows for ever, though too slowly to see it leave
+        ramps = (np.abs(slope - 1) < 1e-9) & (first > 1e-12)
+        leap = np.where(steady, x2 + np.clip(256 * (x2 - x1), -60, 60), x2)
+        leap = np.where(settles & ~steady, x0 + np.log(np.where(settles, limit, 1.0)), leap)
+        return np.where(ramps & ~steady, HUGE + 60.0, leap)
 
 
 def _settled_correlation(block: _Block, log_q: Array, slope: Array) -> tuple[Array, Array]:
@@ -304,7 +318,9 @@ def _batch_norm_slope(block: _Block, log_q: Array) -> Array:
 
 def _depth_scale(slope: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.abs(slope) >= 1, np.inf, np.where(slope == 0, 0.0, -1 / np.log(np.abs(slope))))
+        return np.where(
+            np.abs(slope) > 1 - FLAT, np.inf, np.where(slope == 0, 0.0, -1 / np.log(np.abs(slope)))
+        )
 
 
 def _kernel(function: ActivationFunction, method: str, points: int) -> Kernel:
