@@ -100,7 +100,7 @@ class DenseGram(Gram):
         return self.plain(entries=matrix, scales=np.ones(self.size), common=None)
 
     def normalize_points(self) -> DenseGram:
-        """Divide each point by its root mean square; a zero point stays zero."""
+        """Divide each point by its root mean square; a zero point passes as it is, noise and all."""
         diagonal = self.diagonal
         inverse = np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0)
         common = None if self.common is None else self.common * inverse
@@ -108,7 +108,7 @@ class DenseGram(Gram):
         return self.plain(
             scales=self.scales * inverse,
             log_scale=0.0,
-            log_noise=np.where(diagonal > 0, self.log_noise - np.log(size) - self.log_scale, -math.inf),
+            log_noise=np.where(diagonal > 0, self.log_noise - np.log(size) - self.log_scale, self.log_noise),
             common=common,
         )
 
@@ -194,9 +194,7 @@ class DenseGram(Gram):
 
 def averaged_along(before: Gram, pairs: PairAverages, matrix: Array, log_scale: float) -> DenseGram:
     """The state behind an activation, given its matrix."""
-    gain = pairs.gain
-    with np.errstate(divide="ignore"):
-        log_gain = np.log(gain)
+    log_gain = np.log(np.maximum(pairs.gain, 1e-300))  # 0 only for a zero point where φ is flat
     return DenseGram(
         scales=np.ones(before.size),
         log_scale=log_scale,

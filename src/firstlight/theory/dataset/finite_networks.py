@@ -86,7 +86,8 @@ def profile_of_networks(
             mode="train",
             settings={"theory": "finite networks", "inits": inits, "batch_size": batch_size},
             notes=(
-                f"finite width: averages over {inits} networks drawn in law, with standard errors; the norms' ε is taken as 0",
+                f"finite width: averages over {inits} networks drawn in law, with standard errors",
+                "the norms' ε is taken as 0",
                 "gamma is a ratio of averages; gamma_median is the median of each network's own ratio",
             ),
         ),

@@ -36,9 +36,12 @@ def symmetric(size: int, block: Callable[[slice, slice], Array], *, out: Array |
 
     def fill(rows: slice, columns: slice) -> None:
         values = block(rows, columns)
-        matrix[rows, columns] = values
-        if rows != columns:
+        if rows == columns:  # σ_a σ_b and σ_b σ_a differ in the last bit, depending on the order
+            values = np.triu(values)
+            values += np.triu(values, 1).T
+        else:
             matrix[columns, rows] = values.T
+        matrix[rows, columns] = values
 
     each_block(size, fill)
     return matrix

@@ -32,6 +32,7 @@ from firstlight.theory.kernels.gaussian_error_linear import GaussianErrorLinearK
 from firstlight.theory.kernels.kernel import Kernel, Number
 from firstlight.theory.kernels.numerical import NumericalKernel
 from firstlight.theory.kernels.piecewise_linear import PiecewiseLinearKernel
+from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.kernels.trigonometric import CosineKernel, SineKernel
 from firstlight.theory.propagation import NoRuleError
 
@@ -95,6 +96,8 @@ def pair_averages(kernel: Kernel, q: Array, *, greatest: Callable[[], float] = l
         greatest: The greatest |c_ab| between different points, asked for where a series may end the earlier for
             it.
     """
+    if isinstance(kernel, RememberedKernel):
+        kernel = kernel.kernel
     closed = _CLOSED.get(type(kernel))
     if closed is not None:
         return closed(kernel, q)

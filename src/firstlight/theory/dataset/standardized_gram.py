@@ -29,6 +29,7 @@ from firstlight.theory.dataset.pairs import symmetric
 from firstlight.theory.dataset.products import PairAverages, is_homogeneous, pair_averages
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
+from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.propagation import NoRuleError
 
 __all__ = ["StandardizedGram", "self_averaging", "standardized"]
@@ -81,6 +82,8 @@ class StandardizedGram(DenseGram):
 
     def average(self, kernel: Kernel) -> DenseGram:  # type: ignore[override]
         """E φ(ẑ_a) φ(ẑ_b)."""
+        if isinstance(kernel, RememberedKernel):
+            kernel = kernel.kernel
         if isinstance(kernel, MaxPoolKernel) and kernel.size > 1:
             raise NoRuleError(
                 "max-pooling behind batch norm has no rule for a data set: each unit has its own length"
