@@ -49,7 +49,7 @@ class Comparison(Labelled):
 
     @property
     def largest_z(self) -> float:
-        """The largest |z| of γ over the layers."""
+        """The largest ``|z|`` of γ over the layers."""
         values = np.abs(self.variables["gamma_z"].values) if "gamma_z" in self.variables else np.array([])
         finite = values[np.isfinite(values)]
         return float(finite.max()) if finite.size else float("nan")
