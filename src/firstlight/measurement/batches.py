@@ -30,7 +30,7 @@ from firstlight.measurement.seeding import data_seed, seeded
 
 __all__ = ["Batch", "Batches", "as_batches"]
 
-_KEPT_BYTES = 256 * 2**20
+_KEPT_BYTES = 64 * 2**20
 """A loader's batches are kept for later passes up to this size: fixed, so memory does not grow with the data."""
 _TARGETS = ("labels", "label", "targets", "target")
 

@@ -23,7 +23,7 @@ from firstlight.measurement.initialization import Draw
 from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.layouts import arranged
 from firstlight.measurement.observables import guessing, moments
-from firstlight.measurement.observing import OUTPUT, Seen, Setting, check_inputs, guessed, observe
+from firstlight.measurement.observing import OUTPUT, Seen, Setting, check_inputs, guessed, observe, packed
 from firstlight.measurement.outputs import answer
 from firstlight.measurement.taps import Tap, tapped
 
@@ -149,7 +149,7 @@ class _Together:
                 for name, number in numbers.items():
                     member.setdefault(name, {})[key] = number
         return [
-            Seen(member, guesses, self.samples, set(self.sizes))
+            Seen(packed(member, self.setting.plan), guesses, self.samples, set(self.sizes))
             for member, guesses in zip(values, self.guesses, strict=True)
         ]
 

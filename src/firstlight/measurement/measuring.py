@@ -83,12 +83,14 @@ def measure(
             read-out.
 
     Returns:
-        A profile by layer, with guesses, coverage and provenance, and with γ the variables ``mean_std_ratio``
-        and ``mean_std_ratio_init`` of Luther & Seung, √γ of each initialization. Pressing Ctrl-C keeps the initializations
-        that are complete.
+        A profile by layer, with guesses, coverage and provenance, and with γ the variables
+        ``mean_std_ratio`` and ``mean_std_ratio_init`` of Luther & Seung, √γ of each initialization.
+        Pressing Ctrl-C keeps the initializations that are complete.
     """
     _check(inits, seed, mode, precision, redraw)
     asked = asked_for(quantities)
+    if precision is not None:
+        asked = asked_for([*asked.names, "gamma"])
     notes: list[str] = []
     batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
     with random_state_preserved(), _plain_attention_layers():
@@ -164,13 +166,13 @@ def _ensemble(
     try:
         for found in _counted(observations(draw, prepare, setting, inits), inits, progress):
             seen.append(found)
-            if precision is not None and len(seen) % _STOP_EVERY == 0 and _precise(seen, setting, precision):
+            if precision is not None and len(seen) % _STOP_EVERY == 0 and _precise(seen, precision):
                 notes.append(
                     f"stopped after {len(seen)} initializations: γ of the output is known within ±{precision:.0%}"
                 )
                 break
         else:
-            if precision is not None and not _precise(seen, setting, precision):
+            if precision is not None and not _precise(seen, precision):
                 notes.append(
                     f"γ of the output is not known within ±{precision:.0%} after {inits} initializations"
                 )
@@ -196,12 +198,11 @@ def _counted(found: Iterator[Seen], inits: int, progress: bool) -> Iterator[Seen
     )
 
 
-def _precise(seen: list[Seen], setting: Setting, precision: float) -> bool:
+def _precise(seen: list[Seen], precision: float) -> bool:
     if len(seen) < 2:
         return False
-    key = layer_keys(setting.plan)[-1]
     centers, variances = (
-        np.array([[item.values[name][key]] for item in seen]) for name in ("center_variance", "data_variance")
+        np.array([item.values[name][-1:] for item in seen]) for name in ("center_variance", "data_variance")
     )
     gamma, error = ratio_of_averages(centers, variances)
     return bool(1.96 * error[0] <= precision * gamma[0])
@@ -244,19 +245,19 @@ def _profile(
     )
     return Profile.from_layers(
         keys,
-        summarize(seen, keys, setting.asked),
+        summarize(seen, setting.asked),
         provenance=provenance,
         coverage=Coverage((*entries, *plan.unseen)),
         guesses=_guesses(seen),
-        extra=_mean_std_ratio(seen, keys) if "gamma" in setting.asked else None,
+        extra=_mean_std_ratio(seen) if "gamma" in setting.asked else None,
         kinds=["norm" if kind == "channel norm" else kind for kind in kinds],
     )
 
 
-def _mean_std_ratio(seen: list[Seen], keys: list[str]) -> dict[str, Variable]:
+def _mean_std_ratio(seen: list[Seen]) -> dict[str, Variable]:
     """Luther & Seung's √(Σ⟨u⟩²/Σ Var u) of each initialization, and its mean over them."""
     with np.errstate(invalid="ignore"):
-        ratios = np.sqrt([[item.values["gamma"].get(key, np.nan) for key in keys] for item in seen])
+        ratios = np.sqrt(np.stack([item.values["gamma"] for item in seen]))
     return {
         "mean_std_ratio": variable("layer", ratios.mean(0)),
         "mean_std_ratio_init": variable(("init", "layer"), ratios),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from firstlight.errors import CouldNotError, DataError, FirstlightError, ModelError
@@ -28,7 +29,18 @@ from firstlight.measurement.seeding import initialization_seed, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
 
-__all__ = ["INPUT", "OUTPUT", "Seen", "Setting", "check_inputs", "guessed", "layer_keys", "observe", "run"]
+__all__ = [
+    "INPUT",
+    "OUTPUT",
+    "Seen",
+    "Setting",
+    "check_inputs",
+    "guessed",
+    "layer_keys",
+    "observe",
+    "packed",
+    "run",
+]
 
 INPUT, OUTPUT = "input", "output"
 """Names of the two ends: the last layer is called ``"output"`` where no module's output is the model's."""
@@ -72,13 +84,13 @@ class Seen:
     """One initialization.
 
     Attributes:
-        values: Quantity → layer key → number.
+        values: Arrays (layer,) by quantity; NaN where a layer has none.
         guesses: Guess counts, where they were asked for.
         samples: Samples run.
         batch_sizes: Sizes of the batches.
     """
 
-    values: dict[str, dict[str, float]]
+    values: dict[str, NDArray[np.float64]]
     guesses: guessing.GuessCounts | None
     samples: int = 0
     batch_sizes: set[int] = field(default_factory=set)
@@ -88,6 +100,12 @@ def layer_keys(plan: Plan) -> list[str]:
     """Layers of the profile in running order, the output last."""
     keys = [tap.key for tap in plan.taps]
     return keys if plan.output is not None else [*keys, OUTPUT]
+
+
+def packed(values: Mapping[str, Mapping[str, float]], plan: Plan) -> dict[str, NDArray[np.float64]]:
+    """Quantity → layer → number, as arrays: thousands of initializations are kept."""
+    keys = layer_keys(plan)
+    return {name: np.array([column.get(key, np.nan) for key in keys]) for name, column in values.items()}
 
 
 def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
@@ -108,7 +126,7 @@ def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
             output=OUTPUT,
             loss=setting.loss,
         )
-        seen.values["log_gradient_scale"] = scales
+        seen.values.update(packed({"log_gradient_scale": scales}, setting.plan))
     return seen
 
 
@@ -193,7 +211,7 @@ class _Watch:
                 values["log_sensitivity"] = self._log_sensitivity(logs, values["data_variance"])
             if self.route is not None:
                 values.update(increments(self.route, values["log_sensitivity"]))
-        return Seen(values, self.guesses, self.samples, self.sizes)
+        return Seen(packed(values, self.plan), self.guesses, self.samples, self.sizes)
 
     def _log_sensitivity(self, noises: dict[str, float], variances: dict[str, float]) -> dict[str, float]:
         """Logarithm of χ at each point; the input's is 0."""

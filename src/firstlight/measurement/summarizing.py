@@ -30,20 +30,20 @@ Array = NDArray[np.float64]
 _LOGARITHMIC = ("gamma", "center_variance", "data_variance", "mean_square")
 
 
-def summarize(seen: Sequence[Seen], layers: Sequence[str], asked: Asked) -> dict[str, Array]:
+def summarize(seen: Sequence[Seen], asked: Asked) -> dict[str, Array]:
     """Quantities of shape (layer,) and their companions, ``_init`` of shape (init, layer), for what was asked."""
     arrays: dict[str, Array] = {}
     names = [name for name in seen[0].values if name.removeprefix("log_") in asked]
     with np.errstate(all="ignore"):
         for name in names:
-            values = _table(seen, name, layers)
+            values = _table(seen, name)
             if name.startswith("log_"):
                 arrays.update(_of_logarithms(name, values))
                 continue
             arrays[name] = values.mean(0)
             arrays[f"{name}_stderr"] = _stderr(values)
             if name == "gamma":
-                tables = (_table(seen, part, layers) for part in ("center_variance", "data_variance"))
+                tables = (_table(seen, part) for part in ("center_variance", "data_variance"))
                 arrays["gamma"], arrays["gamma_stderr"] = ratio_of_averages(*tables)
             arrays[f"{name}_median"] = _median(values)
             arrays[f"{name}_init"] = values
@@ -68,9 +68,8 @@ def ratio_of_averages(centers: Array, variances: Array) -> tuple[Array, Array]:
         return gamma, np.sqrt(residual / (count * (count - 1))) / variances.mean(0)
 
 
-def _table(seen: Sequence[Seen], name: str, layers: Sequence[str]) -> Array:
-    rows = [[item.values[name].get(layer, np.nan) for layer in layers] for item in seen]
-    return np.array(rows, dtype=np.float64).reshape(len(seen), len(layers))
+def _table(seen: Sequence[Seen], name: str) -> Array:
+    return np.stack([item.values[name] for item in seen])
 
 
 def _of_logarithms(name: str, values: Array) -> dict[str, Array]:
