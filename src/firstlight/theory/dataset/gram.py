@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from firstlight.theory.covariance import Covariance
 from firstlight.theory.logarithms import logarithm
 
-__all__ = ["RESOLUTION", "Gram", "Statistics", "batches_of", "log_mean_exp"]
+__all__ = ["RESOLUTION", "Gram", "Statistics", "batches_of", "leading_eigenvalue", "log_mean_exp"]
 
 Array = NDArray[np.float64]
 
