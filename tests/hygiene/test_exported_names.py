@@ -21,7 +21,8 @@ def defined_names(tree: ast.Module) -> tuple[set[str], set[str]]:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 made.add(name)
             case ast.Assign(targets=targets):
-                values.update(target.id for target in targets if isinstance(target, ast.Name))
+                names_bound = (name for target in targets for name in ast.walk(target))
+                values.update(name.id for name in names_bound if isinstance(name, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name)):
                 values.add(name)
             case ast.ImportFrom(names=names):
@@ -66,6 +67,7 @@ def test_all_lists_the_public_names(path):
         ('__all__ = ["a", "a"]\na = 1', ["a: exported twice"]),
         ('__all__ = ["a"]\ndef a(): ...\nclass B: ...\nLIMIT: int = 3', ["B: public but not exported"]),
         ('__all__ = ["a"]\nfrom b import a', []),
+        ('__all__ = ["a", "b"]\na, b = 1, 2', []),
         ('__all__ = ["LIMIT"]\nLIMIT = 3\nArray = list[int]\ndef _own(): ...', []),
     ],
 )
