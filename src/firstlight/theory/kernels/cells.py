@@ -1,9 +1,9 @@
 """The cells of interpolation tables: columns of ``log q``, in them panels of ``c`` or ``θ``, and how they are filled.
 
 Enters: a kernel and a tolerance. Leaves: ``Cells``. A column is halved until the averages over one Gaussian are
-resolved; in it, panels are halved until they are resolved: they shrink towards θ = 0, where the scales of φ show. Each panel is
-compared with the kernel at points of its own before it is used. A panel stays empty where the logarithms do not exist
-(φ is constant for all that the Gaussian sees) or halving does not end; there the kernel itself has to answer.
+resolved; in it, panels are halved until they are resolved: they shrink towards θ = 0, where the scales of φ show. Each
+panel is compared with the kernel at points of its own before it is used. A panel stays empty where the logarithms do
+not exist (φ is constant for all that the Gaussian sees) or halving does not end; there the kernel itself has to answer.
 
 What is interpolated are logarithms of the slopes, so that errors are relative; where φ is even, ``B/(c² q)`` instead of
 ``B/(c q)``, and where φ jumps, ``√ρ·V'/(ρ q)``, which stay finite at the ends.

@@ -1,6 +1,6 @@
 """An activation averaged over a Gaussian around many places ``m``: ``E_x φ(m + √V x)`` and ``Var_x φ(m + √V x)``.
 
-Enters: the moments of an activation, ascending ``m``, and ``√V``. Leaves the excess ``E_x ψ`` and ``Var_x φ/V``, by two rules:
+Enters: the moments of an activation, ascending ``m``, ``√V``. Leaves: ``E_x ψ`` and ``Var_x φ/V``, by two rules:
 
 - inner panels end where ``m + √V x`` meets an end of a panel of φ, and values of φ are subtracted;
 - where ``m`` is alone in a wide panel, φ changes little and is not subtracted: the change is the mean of φ' on the way.
