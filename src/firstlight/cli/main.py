@@ -31,6 +31,8 @@ __all__ = ["main", "program"]
 
 _VERBS = {
     "predict": "firstlight.cli.predict",
+    "measure": "firstlight.cli.measure",
+    "compare": "firstlight.cli.compare",
     "phases": "firstlight.cli.phases",
     "show": "firstlight.cli.show",
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from firstlight.results.comparison import Comparison
     from firstlight.results.labelled import Labelled
     from firstlight.results.phase_diagram import PhaseDiagram
     from firstlight.results.profile import Profile
@@ -46,6 +47,7 @@ def print_table(result: Labelled) -> None:
     """Print a result for people."""
     from rich.console import Console
 
+    from firstlight.results.comparison import Comparison
     from firstlight.results.phase_diagram import PhaseDiagram
     from firstlight.results.profile import Profile
 
@@ -56,6 +58,8 @@ def print_table(result: Labelled) -> None:
         _print_profile(console, result)
     elif isinstance(result, PhaseDiagram) and result.variables["regime"].values.size <= _ROWS:
         _print_points(console, result)
+    elif isinstance(result, Comparison):
+        _print_comparison(console, result)
     else:
         console.print(repr(result))
 
@@ -94,6 +98,28 @@ def _print_profile(console: Console, profile: Profile) -> None:
         )
 
 
+def _print_comparison(console: Console, comparison: Comparison) -> None:
+    """γ by layer, both ways; the other quantities and the guesses in words."""
+    from firstlight.results.rounding import number, with_stderr
+
+    if "gamma_z" in comparison:
+        expected, measured, spread, z = (
+            comparison.variables[f"gamma_{name}"].values for name in ("reference", "measured", "stderr", "z")
+        )
+        rows: list[tuple[str, ...]] = [
+            (
+                str(layer),
+                number(float(expected[index])),
+                with_stderr(float(measured[index]), float(spread[index])),
+                f"{z[index]:+.2f}",
+            )
+            for index, layer in enumerate(comparison.coordinates["layer"].values)
+        ]
+        _print_rows(console, ["layer", "γ expected", "γ measured", "z"], rows, left=1)
+    for line in repr(comparison).splitlines():
+        console.print(textwrap.fill(line, console.width, subsequent_indent="    "))
+
+
 def _print_points(console: Console, diagram: PhaseDiagram) -> None:
     from firstlight.results.phase_diagram import PHASE_QUANTITIES
     from firstlight.results.rounding import number
@@ -117,6 +143,11 @@ def _print_origin(console: Console, result: Labelled) -> None:
     origin = result.provenance
     console.print(origin.model.splitlines()[0] if origin.model else result.kind, style="bold")
     console.print(f"{origin.engine}; {origin.data}")
+    if origin.engine == "measurement" and "inits" in origin.settings:
+        console.print(
+            f"{origin.settings['inits']:,} initializations by {origin.settings.get('redraw')} (seed {origin.seed}) on "
+            f"{origin.settings.get('samples'):,} samples, {origin.mode} mode"
+        )
     for note in origin.notes:
         console.print(note)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from firstlight.results.guesses import Guesses
     from firstlight.results.profile import Profile
 
-__all__ = ["plot_guess_law"]
+__all__ = ["draw_guesses", "plot_guess_law"]
 
 _CEILING = 6.0
 """Densities that grow without bound at 0 and 1 are cut here, and so are narrow peaks beside other laws."""
@@ -50,7 +50,7 @@ def plot_guess_law(*given: Profile | Guesses, labels: Sequence[str] | None = Non
     with house_style():
         figure, axes = new_figure(height=2.2 + 0.32 * math.ceil(len(given) / 2))
         heights = [
-            _draw(axes, item, style, name, bins)
+            draw_guesses(axes, item, style, name, bins=bins)
             for item, style, name in zip(guesses, series_styles(len(guesses)), names, strict=True)
         ]
         axes.set_xlim(0.0, 1.0)
@@ -62,8 +62,8 @@ def plot_guess_law(*given: Profile | Guesses, labels: Sequence[str] | None = Non
     return figure
 
 
-def _draw(axes: Axes, guesses: Guesses, style: Series, name: str, bins: int) -> float:
-    """Draw one law and answer how high the axes should reach for it."""
+def draw_guesses(axes: Axes, guesses: Guesses, style: Series, name: str, *, bins: int = 20) -> float:
+    """Draw one law, or the histogram of measured fractions, and answer how high the axes should reach for it."""
     law = guesses.law
     if law is None:
         return _draw_fractions(axes, guesses, style, name, bins)
