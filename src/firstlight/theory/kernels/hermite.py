@@ -18,7 +18,7 @@ import numpy as np
 
 from firstlight.errors import CouldNotError
 from firstlight.theory.kernels.kernel import Array
-from firstlight.theory.kernels.moments import MOST_COEFFICIENTS, Moments
+from firstlight.theory.kernels.moments import MOST_COEFFICIENTS, Moments, disagreement
 from firstlight.theory.kernels.numerical import NumericalKernel
 
 __all__ = ["HermiteKernel", "hermite_slopes"]
@@ -47,8 +47,7 @@ class HermiteKernel(NumericalKernel):
 
 def hermite_slopes(moments: Moments, c: Array, rho: Array) -> tuple[Array, Array, Array]:
     """Return both slopes and a bound of their relative error, with as many terms as they need."""
-    kinks = moments.panels.kinks(moments.reach * moments.deviation)
-    gain = math.inf if any(kink.jump for kink in kinks) else moments.gain
+    gain = math.inf if moments.jumps else moments.gain
     top = float(c.max(initial=0.0))
     for count in _COUNTS:
         squares = moments.coefficients(count) ** 2
@@ -58,8 +57,10 @@ def hermite_slopes(moments: Moments, c: Array, rho: Array) -> tuple[Array, Array
         left_out = top**count * min(rest / max(float(rho.min(initial=1.0)), 1e-300), slope_rest)
         if left_out <= TOLERANCE * float(tails[0]) and top**count * rest <= TOLERANCE * squares[0]:
             break
-    if not slope_rest <= gain:  # more slope in the function's values than in its derivative
-        slope_rest = math.inf
+    if float(tails.sum()) - rest * count > gain * (
+        1 + 1e-8
+    ):  # Σ k b_k² over the terms at hand is part of E φ'²
+        raise disagreement(moments)
     spread, data = _power_series(np.stack([squares, tails]), c)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         power = c**count

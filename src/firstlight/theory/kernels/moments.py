@@ -22,7 +22,7 @@ from firstlight.errors import CouldNotError
 from firstlight.theory.kernels.kernel import Array
 from firstlight.theory.kernels.panels import Panels, legendre, on_panels
 
-__all__ = ["MOST_COEFFICIENTS", "Moments"]
+__all__ = ["MOST_COEFFICIENTS", "Moments", "disagreement"]
 
 MOST_COEFFICIENTS = 400
 _WIDTH = 0.75  # of a panel in z: the highest polynomial turns by √400·0.75 = 15 radians in it, 16 nodes resolve that
@@ -39,7 +39,13 @@ class Moments:
     ) -> None:
         self.function, self.panels, self.q = function, panels, q
         self.deviation = math.sqrt(q)
-        self.center = float(function.value(np.zeros(1))[0])
+        with np.errstate(all="ignore"):
+            self.center = float(function.value(np.zeros(1))[0])
+        if not math.isfinite(self.center):
+            raise CouldNotError(
+                f"kernel of {function.name!r}: expected finite values and derivatives, got {self.center} at 0; theory "
+                f"needs a function that is finite on the whole line"
+            )
         self._coefficients: list[float] = []
         self._previous: Array = np.zeros(0)
         self._current: Array = np.zeros(0)
@@ -76,6 +82,11 @@ class Moments:
             part = self._odd if k % 2 else self._even
             self._coefficients.append(float(part @ following))
         return np.array(self._coefficients[:count])
+
+    @property
+    def jumps(self) -> bool:
+        """Whether φ jumps within what the Gaussian sees."""
+        return any(kink.jump for kink in self.panels.kinks(self.reach * self.deviation))
 
     @property
     def fourth(self) -> float:
@@ -128,7 +139,7 @@ class Moments:
         return bool(squares.sum() <= _NEGLIGIBLE * self.variance < math.inf)
 
     def _compare(self, coarse: Moments) -> None:
-        """Refuse an average that a lower order does not confirm."""
+        """Refuse averages that a lower order does not confirm, or that break ``Var φ ≤ q E φ'²`` (Poincaré)."""
         scale = math.sqrt(self.variance)
         errors = {
             "mean": abs(self.mean_excess - coarse.mean_excess) / (scale or 1.0),
@@ -142,3 +153,14 @@ class Moments:
                 f"agree within {_TOLERANCE:.0e}, got a relative difference of {errors[worst]:.1e}; the function is not "
                 f"smooth between its kinks: list them in `kinks`"
             )
+        if self.variance > self.gain * (1 + 1e-9) and not self.jumps:
+            raise disagreement(self)
+
+
+def disagreement(moments: Moments) -> CouldNotError:
+    """Compose the error for a derivative that does not account for how the function varies."""
+    return CouldNotError(
+        f"kernel of {moments.function.name!r} at variance {moments.q:.6g}: expected a derivative that accounts for the "
+        f"variance, got E φ'² = {moments.gain:.6g} for Var φ/q = {moments.variance:.6g}; give the function's own "
+        f"derivative, and list in `kinks` where it changes within a short way"
+    )

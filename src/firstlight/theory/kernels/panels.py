@@ -116,10 +116,10 @@ class Panels:
         return sorted(b for _, b in accepted) if not waiting.size else [high] * (_MOST_PANELS + 1)
 
     def _is_resolved(self, sign: int, panels: Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        nodes, halves, predict = _TEST
+        nodes, places, predict = _TEST
         start, width = panels[:, :1], panels[:, 1:] - panels[:, :1]
         parent = sign * (start + width * nodes)  # (panel, node)
-        child = sign * (start + width * halves)
+        child = sign * (start + width * places)
         with np.errstate(all="ignore"):
             value, value_child = self._function.value(parent), self._function.value(child)
             slope, slope_child = self._function.derivative(parent), self._function.derivative(child)
@@ -188,9 +188,15 @@ _LEGENDRE: dict[int, tuple[Array, Array]] = {}
 
 
 def _resolution_test() -> tuple[Array, Array, Array]:
-    """Return parent nodes, nodes of both halves, and the matrix that interpolates from the former to the latter."""
+    """Return the nodes of a panel, the places of the test, and the matrix that interpolates from those to these.
+
+    The places are the nodes of both halves; ever closer to both ends, since what is narrow sits mostly at zero or at a
+    kink; and a sequence that fills the panel evenly but in step with nothing.
+    """
     nodes, _ = legendre(_NODES)
-    halves = np.concatenate([nodes / 2, nodes / 2 + 0.5])
+    near = 10.0 ** np.arange(-9, -1.5, 0.5)
+    even = np.mod(np.arange(1, 49) * (math.sqrt(5) - 1) / 2, 1.0)
+    halves = np.concatenate([nodes / 2, nodes / 2 + 0.5, near, 1 - near, even])
     basis = np.polynomial.legendre.legvander(2 * nodes - 1, _NODES - 1)
     target = np.polynomial.legendre.legvander(2 * halves - 1, _NODES - 1)
     predict: Array = np.asarray(np.linalg.solve(basis.T, target.T), dtype=np.float64)

@@ -69,8 +69,7 @@ def nested_slopes(
     moments: Moments, c: float, rho: float, *, orders: tuple[int, ...] = _ORDERS
 ) -> tuple[float, float]:
     """Return ``B/(c q)`` and ``V'/(ρ q)`` for ``c > 1/20``, confirmed by two orders."""
-    jumps = any(kink.jump for kink in moments.panels.kinks(moments.reach * moments.deviation))
-    if jumps and moments.deviation * math.sqrt(rho) < _SMALLEST:
+    if moments.jumps and moments.deviation * math.sqrt(rho) < _SMALLEST:
         return moments.variance, math.inf  # what a jump adds diverges as 1/√ρ
     rho = max(rho, _SMALLEST)  # all else has long settled
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite fails the comparison
