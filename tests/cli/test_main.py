@@ -29,11 +29,11 @@ def test_version():
 def test_help_lists_the_verbs():
     done = run("--help")
     assert done.exit_code == 0
-    for verb in ("predict", "phases", "show"):
+    for verb in ("predict", "measure", "compare", "phases", "show"):
         assert f"\n  {verb} " in done.stdout
 
 
-@pytest.mark.parametrize("verb", ["predict", "phases", "show"])
+@pytest.mark.parametrize("verb", ["predict", "measure", "compare", "phases", "show"])
 def test_every_verb_has_help(verb):
     done = run(verb, "--help")
     assert done.exit_code == 0
@@ -44,8 +44,8 @@ def test_an_unknown_verb_is_named_with_its_neighbours():
     done = run("prdict")
     assert done.exit_code == 2
     assert (
-        "command: expected one of 'predict', 'phases', 'show', got 'prdict'; did you mean 'predict'?"
-        in done.stderr
+        "command: expected one of 'predict', 'measure', 'compare', 'phases', 'show', got 'prdict'; "
+        "did you mean 'predict'?" in done.stderr
     )
 
 

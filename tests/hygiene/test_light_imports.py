@@ -42,7 +42,7 @@ def test_importing_the_package(code):
 
 
 @pytest.mark.parametrize(
-    "arguments", ['"--help"', '"--version"', '"predict", "--help"', '"phases", "--help"', '"show", "--help"']
+    "arguments", ['"--help"', '"--version"', '"predict", "--help"', '"measure", "--help"', '"compare", "--help"', '"phases", "--help"', '"show", "--help"']
 )
 def test_asking_for_help(arguments):
     assert heavy_after(ASK_FOR_HELP.format(arguments=arguments)) == "[]"

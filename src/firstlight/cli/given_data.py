@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -88,7 +89,5 @@ def _loaded(words: str) -> Any:
     found, module = imported(words, "--data")
     if not (inspect.isroutine(found) or inspect.isclass(found)):
         return found
-    from pathlib import Path
-
-    with own_mistakes_told(Path(module.__file__).resolve().parent if module.__file__ else None):
+    with own_mistakes_told(Path(module.__file__).resolve().parent if module.__file__ else None, "data"):
         return found()

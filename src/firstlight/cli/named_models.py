@@ -86,7 +86,7 @@ def imported(words: str, where: str) -> tuple[Any, ModuleType]:
 
 
 @contextmanager
-def own_mistakes_told(folder: Path | None) -> Iterator[None]:
+def own_mistakes_told(folder: Path | None, whose: str = "model") -> Iterator[None]:
     """Turn an exception that user code in ``folder`` raised into one sentence with its file and line."""
     try:
         yield
@@ -95,7 +95,7 @@ def own_mistakes_told(folder: Path | None) -> Iterator[None]:
     except Exception as error:
         if folder is None or (line := _own_line(error, str(folder) + os.sep)) is None:
             raise
-        raise ModelError(f"the model's own code failed at {line}: {_told(error)}") from error
+        raise ModelError(f"the {whose}'s own code failed at {line}: {_told(error)}") from error
 
 
 def _from_file(place: str, where: str) -> ModuleType:

@@ -56,7 +56,7 @@ def plot_comparison(
 
     theory, found = series_styles(2)
     with house_style():
-        figure = Figure(figsize=(2 * COLUMN, 3.4), dpi=200, layout="constrained")
+        figure = Figure(figsize=(2 * COLUMN, 3.6), dpi=200, layout="constrained")
         grid = figure.add_gridspec(2, 2, height_ratios=(3, 1.2))
         top = figure.add_subplot(grid[0, 0])
         bottom = figure.add_subplot(grid[1, 0], sharex=top)
@@ -111,7 +111,7 @@ def _draw_gamma(axes: Axes, comparison: Comparison, theory: Series, found: Serie
                 marks.set(linestyle="none", markersize=size, clip_on=False, zorder=4, label=f"_{name} beyond")
     axes.set_ylabel(r"$\gamma$")
     axes.tick_params(labelbottom=False)
-    axes.legend(loc="best")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def _draw_scores(axes: Axes, comparison: Comparison, found: Series) -> None:
@@ -163,6 +163,6 @@ def _draw_guesses(
     legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     if math.isfinite(comparison.distance):
         legend.set_title(
-            f"{comparison.compared}: distance {comparison.distance:.3f}, $p$ = {comparison.p_value:.2g}",
-            prop={"size": 8},
+            f"{comparison.compared}: distance {comparison.distance:.3f}, $p$ = {comparison.p_value:.2g}"
         )
+        legend.get_title().set_fontsize(8)
