@@ -41,21 +41,27 @@ METHODS = ("auto", "closed_form", "hermite", "quadrature")
 def predict(
     blueprint: Blueprint | nn.Module,
     *,
+    data: Any = None,
     method: str = "auto",
     batch_size: int | None = None,
     batch_law: str = "exact",
     samples: int | None = None,
+    **on_data: Any,
 ) -> Profile:
-    """Predict what an infinitely wide network does to i.i.d. data, and how it guesses.
+    """Predict what an infinitely wide network does to i.i.d. data, or to your own, and how it guesses.
 
     Args:
         blueprint: The network; an ``nn.Module`` is read by ``Blueprint.read``.
+        data: Inputs (n, …), a pair (inputs, labels) or a sample set: the data's own covariance is propagated
+            (``predict_on``). Without it, coordinates are i.i.d. with the blueprint's input mean and variance.
         method: How Gaussian averages are taken: ``"closed_form"``, ``"hermite"``, ``"quadrature"``, or
             ``"auto"`` for the best there is.
         batch_size: Batch norm sees mini-batches of this size; without it, all the data at once.
         batch_law: ``"exact"`` for the batch norm that frameworks run, ``"leave_one_out"`` for the
             approximation of Francazi et al. 2026.
-        samples: Number of data points that the guesses are counted on; without it, infinitely many.
+        samples: Number of data points that the guesses are counted on; without it, infinitely many. With data: use
+            the first so many.
+        on_data: ``draws``, ``seed``, ``keep_covariance``, ``width`` and ``inits``, as in ``predict_on``; with data only.
 
     Returns:
         A Profile with one row for each dense layer and residual sum, in running order, the output last.
@@ -67,6 +73,23 @@ def predict(
     True
     """
     blueprint = _blueprint(blueprint)
+    if data is not None:
+        from firstlight.theory.predicting_data import predict_on
+
+        return predict_on(
+            blueprint,
+            data,
+            method=method,
+            batch_size=batch_size,
+            batch_law=batch_law,
+            samples=samples,
+            **on_data,
+        )
+    if on_data:
+        raise UsageError(
+            f"predict({', '.join(sorted(on_data))}): expected data to go with it, got none; "
+            "pass data=X, or drop it: population theory draws nothing"
+        )
     if method not in METHODS:
         raise one_of("predict(method)", method, METHODS)
     law = _law(blueprint, batch_size, batch_law)
