@@ -170,7 +170,7 @@ def covariance_of_outputs(
 ) -> Array:
     """K (n, n) of one output on the points, and nothing else: what a Gaussian-process kernel function returns.
 
-    >>> covariance_of_outputs(Blueprint.mlp(inputs=2, depth=1, activation="linear"), np.eye(2))
+    >>> covariance_of_outputs(Blueprint.mlp(inputs=2, depth=1, activation="linear"), np.eye(2)).round(12)
     array([[2., 0.],
            [0., 2.]])
     """
