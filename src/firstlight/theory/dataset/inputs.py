@@ -27,7 +27,7 @@ def gram_of_inputs(inputs: ArrayLike, *, batch_size: int | None = None, seed: in
         seed: Names the draws of layers that have to be sampled.
 
     >>> state = gram_of_inputs([[1.0, 0.0], [0.0, 2.0]])
-    >>> state.matrix().round(12)
+    >>> (state.matrix() * np.exp(state.log_scale)).round(12)
     array([[0.5, 0. ],
            [0. , 2. ]])
     """
