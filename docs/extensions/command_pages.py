@@ -28,7 +28,8 @@ NaN (not defined, or not computed) is `null`; infinities are the strings `"Infin
 opens with `"schema": "firstlight/<kind>"` and a `"schema_version"` that grows when a reader would have to change.
 
 Wherever a network is expected, one line of text describes it: `mlp:depth=20,norm=layer,placement=before,pool=max/2`,
-with the argument names of `Blueprint.mlp`.
+with the argument names of `Blueprint.mlp`. `measure` also takes code and Hugging Face configurations; see
+[measuring](../measuring.md), and [data](../data.md) for what `--data` takes.
 """
 
 

@@ -1,4 +1,4 @@
-"""``firstlight measure``: every name of models and data; it prints what ``fl.measure`` found; mistakes get a sentence."""
+"""``firstlight measure``: every name of models and data; prints what ``fl.measure`` found; mistakes get a sentence."""
 
 from __future__ import annotations
 

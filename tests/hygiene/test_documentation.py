@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from firstlight.cli.main import program
+from firstlight.data import load
+from firstlight.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +49,9 @@ def test_the_readme_command_prints_what_the_readme_says():
     assert lines_of(done.stdout) == lines_of(answer_to("firstlight predict"))
 
 
-@pytest.mark.parametrize("page", ["index.md", "getting_started.md"])
+@pytest.mark.parametrize(
+    "page", ["index.md", "getting_started.md", "measuring.md", "data.md", "comparing.md"]
+)
 def test_the_pages_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -56,19 +60,43 @@ def test_the_pages_code_runs(page, tmp_path, monkeypatch):
             exec(compile(text, page, "exec"), names)
 
 
-def test_the_pages_commands_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "count"), [("getting_started.md", 4), ("measuring.md", 1), ("comparing.md", 4)]
+)
+def test_the_pages_commands_run(page, count, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    commands = [
-        line
-        for _, text in blocks(ROOT / "docs" / "getting_started.md")
-        for line in text.splitlines()
-        if line.startswith("firstlight ")
-    ]
-    assert len(commands) == 4
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    every = blocks(ROOT / "docs" / page)
+    commands = [line for _, text in every for line in text.splitlines() if line.startswith("firstlight ")]
+    assert len(commands) == count
+    code = [text for language, text in every if language == "python"]
+    Path("nets.py").write_text(code[0], encoding="utf-8")
     CliRunner().invoke(program, ["predict", "mlp:depth=1", "--save", "profile.nc"])
     for command in commands:
         done = CliRunner().invoke(program, shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
+
+
+def data_lines() -> list[str]:
+    """The first column of the table under "One line" of the data page."""
+    section = (
+        (ROOT / "docs" / "data.md").read_text(encoding="utf-8").split("## One line")[1].split("\n## ")[0]
+    )
+    return re.findall(r"^\| `(\S+)` \|", section, re.MULTILINE)
+
+
+def test_the_data_page_has_its_lines():
+    assert len(data_lines()) == 9
+
+
+@pytest.mark.parametrize("line", data_lines())
+def test_every_line_of_the_data_page_is_understood(line, tmp_path):
+    """What draws its data gives it; what lies on disk is looked for, and it is only the files that are missing."""
+    if line.partition(":")[0] in ("gaussian", "noise"):
+        assert len(load(line)) > 0
+    else:
+        with pytest.raises(DataError, match="found none of them"):
+            load(line, root=tmp_path)
 
 
 def test_the_pages_build_without_a_warning(tmp_path):

@@ -41,9 +41,10 @@ def test_importing_the_package(code):
     assert heavy_after(code) == "[]"
 
 
-@pytest.mark.parametrize(
-    "arguments", ['"--help"', '"--version"', '"predict", "--help"', '"measure", "--help"', '"compare", "--help"', '"phases", "--help"', '"show", "--help"']
-)
+VERBS = ("predict", "measure", "compare", "phases", "show")
+
+
+@pytest.mark.parametrize("arguments", ['"--help"', '"--version"', *(f'"{verb}", "--help"' for verb in VERBS)])
 def test_asking_for_help(arguments):
     assert heavy_after(ASK_FOR_HELP.format(arguments=arguments)) == "[]"
 
