@@ -15,13 +15,13 @@ import numpy as np
 
 from firstlight.architecture.activations import ActivationFunction, activation
 from firstlight.architecture.blueprint import Blueprint
-from firstlight.architecture.layers import Activation, Dense, Norm, Pool, Residual, walk
+from firstlight.architecture.layers import Dense, Norm, Residual, walk
 from firstlight.errors import UsageError, one_of
 from firstlight.results.guess_law import GuessLaw
 from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import variable
 from firstlight.results.profile import Profile
-from firstlight.results.provenance import Coverage, CoverageEntry, Provenance
+from firstlight.results.provenance import Provenance
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
@@ -29,6 +29,7 @@ from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.population import Population, population_of_inputs
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
+from firstlight.theory.rows import INCREMENTS, coverage_of, increments_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,7 +62,7 @@ def predict(
             approximation of Francazi et al. 2026.
         samples: Number of data points that the guesses are counted on; without it, infinitely many. With data: use
             the first so many.
-        on_data: ``draws``, ``seed``, ``keep_covariance``, ``width`` and ``inits``, as in ``predict_on``; with data only.
+        on_data: ``draws``, ``seed``, ``keep_covariance``, ``width``, ``inits`` as in ``predict_on``; with data only.
 
     Returns:
         A Profile with one row for each dense layer and residual sum, in running order, the output last.
@@ -129,7 +130,7 @@ def predict(
         [step.layer.address for step in rows],
         quantities,
         provenance=provenance,
-        coverage=_coverage(steps),
+        coverage=coverage_of(steps),
         guesses=guesses,
         kinds=["residual" if isinstance(step.layer, Residual) else "dense" for step in rows],
         extra={
@@ -186,7 +187,7 @@ def _quantities(
     with np.errstate(invalid="ignore", divide="ignore"):
         log_gamma = np.where(np.isneginf(center) & np.isneginf(data), np.nan, center - data)
         log_sensitivity = 0.5 * (noise - data + np.log(blueprint.input_variance))
-    increments = _increments(steps)
+    increments = increments_of(steps)
     with np.errstate(over="ignore"):
         absolute = np.sqrt(2 / np.pi) * np.exp(0.5 * total)
     return {
@@ -198,50 +199,9 @@ def _quantities(
         "mean_absolute": absolute,
         "log_noise_variance": noise,
         "log_sensitivity": log_sensitivity,
-        **{name: np.array([increments[id(step)][name] for step in rows]) for name in _INCREMENTS},
+        **{name: np.array([increments[id(step)][name] for step in rows]) for name in INCREMENTS},
         "log_gradient_scale": np.array([gradients[id(step)] for step in rows], dtype=float),
     }
-
-
-_INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivity_increment_activation")
-
-
-def _increments(steps: Sequence[Step[Population]]) -> dict[int, dict[str, float]]:
-    """δχ since the dense layer before (at a residual sum: since the stream entered it), split by cause."""
-    found: dict[int, dict[str, float]] = {}
-    logs = {"norm": 0.0, "activation": 0.0, "all": 0.0}
-    for step in steps:
-        if isinstance(step.layer, Residual):
-            found.update(_increments(step.body))
-            found.update(_increments(step.shortcut))
-        change = 0.5 * float(step.state.log_noise_to_data - step.before.log_noise_to_data)
-        logs["all"] += change
-        if isinstance(step.layer, Norm):
-            logs["norm"] += change
-        elif isinstance(step.layer, Activation | Pool):
-            logs["activation"] += change
-        if isinstance(step.layer, Dense | Residual):
-            found[id(step)] = {
-                "sensitivity_increment": math.exp(logs["all"]),
-                "sensitivity_increment_norm": math.exp(logs["norm"]),
-                "sensitivity_increment_activation": math.exp(logs["activation"]),
-            }
-            logs = dict.fromkeys(logs, 0.0)
-    return found
-
-
-def _coverage(steps: Sequence[Step[Population]]) -> Coverage:
-    return Coverage(
-        tuple(
-            CoverageEntry(
-                step.layer.address,
-                getattr(step.layer, "kind", type(step.layer).__name__.lower()),
-                "unmodelled" if step.reason else "modelled",
-                step.reason,
-            )
-            for step in steps_in_order(steps)
-        )
-    )
 
 
 def _notes(blueprint: Blueprint, law: MinibatchLaw | None) -> tuple[str, ...]:

@@ -44,17 +44,15 @@ from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.predicting import METHODS
-from firstlight.theory.predicting import _coverage as coverage_of
-from firstlight.theory.predicting import _increments as increments_of
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
 from firstlight.theory.readout import read_out
+from firstlight.theory.rows import INCREMENTS, coverage_of, increments_of
 
 __all__ = ["covariance_of_outputs", "points_of", "predict_on"]
 
 Array = NDArray[np.float64]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivity_increment_activation")
 
 
 def predict_on(
@@ -322,7 +320,7 @@ def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: S
         "effective_rank": column("effective_rank"),
         "log_noise_variance": noise,
         "log_sensitivity": log_sensitivity,
-        **{name: np.array([increments[id(step)][name] for step in rows]) for name in _INCREMENTS},
+        **{name: np.array([increments[id(step)][name] for step in rows]) for name in INCREMENTS},
         "log_gradient_scale": np.array([_mean_log(gradients[id(step)]) for step in rows]),
     }
 
