@@ -12,6 +12,9 @@ import pytest
 hypothesis.settings.register_profile("firstlight", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("firstlight")
 
+# Programs that made the numbers beside them, with packages that the tests do not need.
+collect_ignore_glob = ["*/reference/*.py"]
+
 REQUIRE_DATA = "FIRSTLIGHT_REQUIRE_DATA"
 
 

@@ -40,7 +40,7 @@ from firstlight.errors import CouldNotError, UsageError
         (Tensor.sigmoid, "sigmoid"),
         (torch.special.erf, "erf"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
 )
 def test_torch_is_recognised(spec: Callable[[Any], Any], words: str) -> None:
     assert activation(spec).spec == words
