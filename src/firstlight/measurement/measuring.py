@@ -18,6 +18,7 @@ from firstlight.errors import UsageError, one_of
 from firstlight.measurement.asking import asked_for
 from firstlight.measurement.batches import as_batches
 from firstlight.measurement.ensembles import observations
+from firstlight.measurement.gathering import Gathered
 from firstlight.measurement.initialization import Draw, drawing
 from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.observing import OUTPUT, Seen, Setting, layer_keys
@@ -160,12 +161,12 @@ def _ensemble(
     precision: float | None,
     progress: bool,
     notes: list[str],
-) -> list[Seen]:
+) -> Gathered:
     """All initializations, or those that were complete when the user or the precision stopped it."""
-    seen: list[Seen] = []
+    seen = Gathered()
     try:
         for found in _counted(observations(draw, prepare, setting, inits), inits, progress):
-            seen.append(found)
+            seen.add(found)
             if precision is not None and len(seen) % _STOP_EVERY == 0 and _precise(seen, precision):
                 notes.append(
                     f"stopped after {len(seen)} initializations: γ of the output is known within ±{precision:.0%}"
@@ -198,18 +199,16 @@ def _counted(found: Iterator[Seen], inits: int, progress: bool) -> Iterator[Seen
     )
 
 
-def _precise(seen: list[Seen], precision: float) -> bool:
+def _precise(seen: Gathered, precision: float) -> bool:
     if len(seen) < 2:
         return False
-    centers, variances = (
-        np.array([item.values[name][-1:] for item in seen]) for name in ("center_variance", "data_variance")
-    )
+    centers, variances = (seen.tables[name][:, -1:] for name in ("center_variance", "data_variance"))
     gamma, error = ratio_of_averages(centers, variances)
     return bool(1.96 * error[0] <= precision * gamma[0])
 
 
 def _profile(
-    seen: list[Seen],
+    seen: Gathered,
     setting: Setting,
     draw: Draw,
     mode: str,
@@ -222,7 +221,6 @@ def _profile(
     entries = [CoverageEntry(tap.key, tap.module, "measured") for tap in plan.taps]
     if plan.output is None:
         entries.append(CoverageEntry(OUTPUT, OUTPUT, "measured"))
-    sizes = sorted(set().union(*(item.batch_sizes for item in seen)))
     provenance = Provenance(
         engine="measurement",
         model=draw.description,
@@ -231,8 +229,8 @@ def _profile(
         mode=mode,
         settings={
             "inits": len(seen),
-            "samples": seen[0].samples,
-            "batch_sizes": sizes,
+            "samples": seen.samples,
+            "batch_sizes": sorted(seen.batch_sizes),
             "redraw": draw.method,
             "quantities": sorted(setting.asked.names),
             "precision": precision,
@@ -245,7 +243,7 @@ def _profile(
     )
     return Profile.from_layers(
         keys,
-        summarize(seen, setting.asked),
+        summarize(seen.tables, setting.asked),
         provenance=provenance,
         coverage=Coverage((*entries, *plan.unseen)),
         guesses=_guesses(seen),
@@ -254,22 +252,18 @@ def _profile(
     )
 
 
-def _mean_std_ratio(seen: list[Seen]) -> dict[str, Variable]:
+def _mean_std_ratio(seen: Gathered) -> dict[str, Variable]:
     """Luther & Seung's √(Σ⟨u⟩²/Σ Var u) of each initialization, and its mean over them."""
     with np.errstate(invalid="ignore"):
-        ratios = np.sqrt(np.stack([item.values["gamma"] for item in seen]))
+        ratios = np.sqrt(seen.tables["gamma"])
     return {
         "mean_std_ratio": variable("layer", ratios.mean(0)),
         "mean_std_ratio_init": variable(("init", "layer"), ratios),
     }
 
 
-def _guesses(seen: list[Seen]) -> Guesses | None:
-    found = [item.guesses for item in seen if item.guesses is not None]
-    if not found:
+def _guesses(seen: Gathered) -> Guesses | None:
+    if seen.guesses is None:
         return None
-    return Guesses.from_counts(
-        np.stack([item.counts.numpy() for item in found]),
-        ties=np.array([item.ties / item.rows for item in found]),
-        top=_TOP if len(found[0].counts) > _MANY else None,
-    )
+    counts, ties = seen.guesses
+    return Guesses.from_counts(counts, ties=ties, top=_TOP if counts.shape[1] > _MANY else None)

@@ -42,8 +42,10 @@ __all__ = [
     "run",
 ]
 
-INPUT, OUTPUT = "input", "output"
-"""Names of the two ends: the last layer is called ``"output"`` where no module's output is the model's."""
+INPUT = "input"
+"""Where signal and noise enter."""
+OUTPUT = "output"
+"""The last layer, where no module's output is the model's."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from firstlight.errors import UsageError
 from firstlight.measurement.asking import ALL, asked_for
-from firstlight.measurement.observing import Seen
 from firstlight.measurement.summarizing import summarize
 from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import Variable, variable
@@ -44,10 +43,11 @@ def pool(profiles: Iterable[Profile]) -> Profile:
             "pool: γ over all initializations is a ratio of averages; expected center_variance and data_variance "
             f"beside gamma, got {', '.join(names)}; measure all three"
         )
-    seen = [item for part in parts for item in _initializations(part, names)]
+    tables = _tables(parts, names)
+    count = sum(_count(part, names) for part in parts)
     settings = {
         **first.provenance.settings,
-        "inits": len(seen),
+        "inits": count,
         "pooled": len(parts),
         "pooled_seeds": [part.provenance.seed for part in parts],
     }
@@ -55,7 +55,7 @@ def pool(profiles: Iterable[Profile]) -> Profile:
     data = dict.fromkeys(part.provenance.data for part in parts)
     return Profile.from_layers(
         first.layers,
-        summarize(seen, asked_for(names)),
+        summarize(tables, asked_for(names)),
         provenance=replace(
             first.provenance,
             data=first.provenance.data
@@ -96,14 +96,14 @@ def _check(parts: Sequence[Profile]) -> None:
                 )
 
 
-def _initializations(part: Profile, names: Sequence[str]) -> list[Seen]:
-    """What ``measure`` saw of each initialization; noise and gradients as logarithms, as it keeps them."""
-    tables: dict[str, NDArray[np.float64]] = {}
-    for name in names:
-        kept = f"log_{name}" if f"log_{name}_init" in part.variables else name
-        tables[kept] = part.variables[f"{kept}_init"].values
-    count = len(next(iter(tables.values()))) if tables else 0
-    return [Seen({name: table[index] for name, table in tables.items()}, None) for index in range(count)]
+def _tables(parts: Sequence[Profile], names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """What ``measure`` saw of all initializations; noise and gradients as logarithms, as it keeps them."""
+    kept = [f"log_{name}" if f"log_{name}_init" in parts[0].variables else name for name in names]
+    return {name: np.concatenate([part.variables[f"{name}_init"].values for part in parts]) for name in kept}
+
+
+def _count(part: Profile, names: Sequence[str]) -> int:
+    return len(part.variables[f"{names[0]}_init"].values) if names else 0
 
 
 def _mean_std_ratio(parts: Sequence[Profile]) -> dict[str, Variable] | None:

@@ -1,6 +1,6 @@
 r"""From one number for each initialization to averages, medians and standard errors over them.
 
-Enters: ``Seen`` for each initialization. Leaves: quantities by layer with their ``_stderr``, ``_median`` and
+Enters: tables (init, layer). Leaves: quantities by layer with their ``_stderr``, ``_median`` and
 ``_init`` companions.
 
 γ is the ratio of averages, with the standard error of a ratio,
@@ -15,13 +15,12 @@ averaged in log scale, so that nothing overflows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.measurement.asking import Asked
-from firstlight.measurement.observing import Seen
 
 __all__ = ["ratio_of_averages", "summarize"]
 
@@ -30,21 +29,22 @@ Array = NDArray[np.float64]
 _LOGARITHMIC = ("gamma", "center_variance", "data_variance", "mean_square")
 
 
-def summarize(seen: Sequence[Seen], asked: Asked) -> dict[str, Array]:
+def summarize(tables: Mapping[str, Array], asked: Asked) -> dict[str, Array]:
     """Quantities of shape (layer,) and their companions, ``_init`` of shape (init, layer), for what was asked."""
     arrays: dict[str, Array] = {}
-    names = [name for name in seen[0].values if name.removeprefix("log_") in asked]
+    names = [name for name in tables if name.removeprefix("log_") in asked]
     with np.errstate(all="ignore"):
         for name in names:
-            values = _table(seen, name)
+            values = tables[name]
             if name.startswith("log_"):
                 arrays.update(_of_logarithms(name, values))
                 continue
             arrays[name] = values.mean(0)
             arrays[f"{name}_stderr"] = _stderr(values)
             if name == "gamma":
-                tables = (_table(seen, part) for part in ("center_variance", "data_variance"))
-                arrays["gamma"], arrays["gamma_stderr"] = ratio_of_averages(*tables)
+                arrays["gamma"], arrays["gamma_stderr"] = ratio_of_averages(
+                    tables["center_variance"], tables["data_variance"]
+                )
             arrays[f"{name}_median"] = _median(values)
             arrays[f"{name}_init"] = values
             if name in _LOGARITHMIC:
@@ -66,10 +66,6 @@ def ratio_of_averages(centers: Array, variances: Array) -> tuple[Array, Array]:
             return gamma, np.full_like(gamma, np.nan)
         residual = ((centers - gamma * variances) ** 2).sum(0)
         return gamma, np.sqrt(residual / (count * (count - 1))) / variances.mean(0)
-
-
-def _table(seen: Sequence[Seen], name: str) -> Array:
-    return np.stack([item.values[name] for item in seen])
 
 
 def _of_logarithms(name: str, values: Array) -> dict[str, Array]:
