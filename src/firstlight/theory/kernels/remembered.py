@@ -1,5 +1,4 @@
-"""A kernel that remembers its last answers: a deep network that has settled asks the same question at every
-layer.
+"""A kernel that remembers its last answers: a deep network that has settled asks one question at every layer.
 
 Enters: a kernel. Leaves: the same kernel, where a scalar ``transfer`` or ``gain`` that was asked before
 costs a look-up. Near the fixed point of a layer map the arguments repeat to the last bit after some tens of
