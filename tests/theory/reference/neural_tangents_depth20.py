@@ -32,7 +32,7 @@ def main() -> None:
             layers += [stax.Dense(1, W_std=2**0.5, b_std=0.0), activation()]
         kernel = stax.serial(*layers, stax.Dense(1, W_std=2**0.5, b_std=0.0))[2]
         record["kernels"][name] = np.asarray(kernel(inputs, None, "nngp")).tolist()
-    Path(__file__).with_suffix(".json").write_text(json.dumps(record))
+    Path(__file__).with_suffix(".json").write_text(json.dumps(record) + "\n")
 
 
 if __name__ == "__main__":
