@@ -44,7 +44,9 @@ def main() -> None:
         axis.plot(drawn, np.arange(1, len(drawn) + 1) / len(drawn), color="C0")
         axis.plot(grid, np.asarray(population.guesses.cdf(grid)), color="C3", ls="--", lw=1)
         axis.set(title=title, xlabel="fraction guessed as even", xlim=(0, 1))
-        print(f"{title}: γ = {float(profile.gamma[-1]):.2f}, for i.i.d. inputs {float(population.gamma[-1]):.2f}")
+        print(
+            f"{title}: γ = {float(profile.gamma[-1]):.2f}, for i.i.d. inputs {float(population.gamma[-1]):.2f}"
+        )
     axes[0].set_ylabel("share of initializations below")
     names = [f"{INITS} networks", "dataset theory", "i.i.d. inputs"]
     axes[0].legend(axes[0].lines, names, loc="upper left", fontsize="small", frameon=False)
