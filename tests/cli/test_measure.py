@@ -165,6 +165,34 @@ def test_the_table_says_the_mode_and_the_ensemble():
     assert "measured on 4 initializations × 30 data points" in done.stdout
 
 
+def test_long_names_lose_their_middle_and_numbers_do_not(place):
+    (place / "deep.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    net = nn.Sequential(nn.Linear(12, 5), nn.LayerNorm(5), nn.Linear(5, 2))\n"
+        "    for level in range(12):\n"
+        "        net = nn.ModuleDict({f'level{level}': net}) if level < 11 else net\n"
+        "    class Outer(nn.Module):\n"
+        "        def __init__(self):\n"
+        "            super().__init__()\n"
+        "            self.net = net\n"
+        "        def forward(self, x):\n"
+        "            inner = self.net\n"
+        "            while isinstance(inner, nn.ModuleDict):\n"
+        "                inner = next(iter(inner.values()))\n"
+        "            return inner(x)\n"
+        "    return Outer()\n",
+        encoding="utf-8",
+    )
+    done = run("deep.py:make", "--data", DATA, "--inits", "4")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    rows = [line for line in lines if line.strip().startswith("net.lev")]
+    assert [row.split()[0].endswith(f"level0.{index}") for index, row in enumerate(rows)] == [True] * 3
+    assert all("…" in row.split()[0] and "…" not in row.split(maxsplit=1)[1] for row in rows)
+
+
 def test_files_are_written(tmp_path):
     files = ["--save", str(tmp_path / "x.nc"), "--plot", str(tmp_path / "x.png")]
     done = run("mlp:depth=1,inputs=12,width=10", "--data", DATA, "--inits", "4", *files)
@@ -201,6 +229,25 @@ def test_on_given_data_theory_speaks_of_these_very_points(place):
     assert found["provenance"]["settings"]["reference"]["settings"].get("theory") != "population"
     assert found["provenance"]["settings"]["measured"]["settings"]["samples"] == 20
     assert abs(found["variables"]["gamma_z"]["values"][0]) < 4
+
+
+def test_where_theory_has_no_rule_it_says_so(place):
+    (place / "odd.py").write_text(
+        "from torch import nn\nclass Odd(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first, self.cell, self.last = nn.Linear(12, 6), nn.GRUCell(6, 6), nn.Linear(6, 2)\n"
+        "    def forward(self, x):\n"
+        "        return self.last(self.cell(self.first(x)))\n",
+        encoding="utf-8",
+    )
+    done = run("odd.py:Odd", "--data", DATA, "--inits", "4", "--compare")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("theory: <Coverage: ")
+    assert "GRUCell" in done.stderr
+    [row] = [line for line in done.stdout.splitlines() if line.strip().startswith("last ")]
+    assert row.split()[1] == row.split()[-1] == "–"
+    assert "nan" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def growth(samples: int, inits: int) -> float:
 
 @pytest.mark.slow
 def test_samples_do_not_matter():
-    """Of a loader at most 64 MB are kept for later passes; 200,000 more samples are 160 MB, their activations 320 MB."""
+    """Of a loader at most 64 MB are kept for later passes; 200,000 more samples are 160 MB."""
     kept = growth(100_000, 1)
     assert kept < 2 * 64 + 32
     assert growth(300_000, 1) - kept < 40

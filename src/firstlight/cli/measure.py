@@ -133,6 +133,8 @@ def measure(
     if compare:
         with own_mistakes_told(named.folder):
             reference = _theory(named, given, profile, redraw=redraw, population=data is None)
+        if not (quiet or reference.coverage.complete):
+            click.echo(f"theory: {reference.coverage!r}", err=True)
         comparison = fl.compare(reference, profile, seed=seed)
         if plot is not None:
             from firstlight.plots.comparison import plot_comparison

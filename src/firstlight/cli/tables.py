@@ -7,6 +7,7 @@ each. Everything else prints itself.
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ __all__ = ["print_table"]
 
 _WIDTH = 100
 _ROWS = 24
+_GAP = 2
+_NAME = 24
+"""Columns of text that the layers' names are left at least."""
 
 _PROFILE_COLUMNS = (
     "gamma",
@@ -81,11 +85,18 @@ def _print_profile(console: Console, profile: Profile) -> None:
     kinds = (
         profile.coordinates["kind"].values if "kind" in profile.coordinates else [""] * len(profile.layers)
     )
+    columns = [[cell(name, index) for index in range(len(profile.layers))] for name in names]
+    fixed = max(map(len, [*map(str, kinds), "kind"]))
+    shown = _fitting(columns, console.width - fixed - _GAP)
+    room = console.width - fixed - _GAP - sum(max(map(len, column)) + _GAP for column in columns[:shown])
     rows = [
-        (layer, str(kind), *(cell(name, index) for name in names))
+        (_shortened(layer, room), str(kind), *(column[index] for column in columns[:shown]))
         for index, (layer, kind) in enumerate(zip(profile.layers, kinds, strict=True))
     ]
-    _print_rows(console, ["layer", "kind", *(QUANTITIES[name].symbol for name in names)], rows, left=2)
+    heads = ["layer", "kind", *(QUANTITIES[name].symbol for name in names[:shown])]
+    _print_rows(console, heads, rows, left=2)
+    if shown < len(names):
+        console.print(f"not shown, for want of width: {', '.join(names[shown:])}; --json has them")
     if not profile.coverage.complete:
         console.print(repr(profile.coverage))
     if profile.guesses is not None:
@@ -96,6 +107,23 @@ def _print_profile(console: Console, profile: Profile) -> None:
         console.print(
             f"share of one label over initializations: 5 % below {low}, half below {middle}, 5 % above {high}"
         )
+
+
+def _fitting(columns: list[list[str]], width: int) -> int:
+    """How many of the columns leave room for the layers' names; never fewer than one."""
+    count = len(columns)
+    while count > 1 and sum(max(map(len, column)) + _GAP for column in columns[:count]) > width - _NAME:
+        count -= 1
+    return count
+
+
+def _shortened(name: str, room: int) -> str:
+    """The name without its middle where it is too long; its end says more than its beginning."""
+    if len(name) <= max(room, _NAME):
+        return name
+    room = max(room, _NAME)
+    head = room // 3
+    return f"{name[:head]}…{name[len(name) - (room - head - 1) :]}"
 
 
 def _print_comparison(console: Console, comparison: Comparison) -> None:
@@ -111,7 +139,7 @@ def _print_comparison(console: Console, comparison: Comparison) -> None:
                 str(layer),
                 number(float(expected[index])),
                 with_stderr(float(measured[index]), float(spread[index])),
-                f"{z[index]:+.2f}",
+                f"{z[index]:+.2f}" if math.isfinite(z[index]) else number(float(z[index])),
             )
             for index, layer in enumerate(comparison.coordinates["layer"].values)
         ]
