@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from firstlight.measurement.measuring import measure as measure
     from firstlight.results.archive import load as load
     from firstlight.results.comparison import Comparison as Comparison
+    from firstlight.results.diagnosis import Diagnosis as Diagnosis
+    from firstlight.results.finding import Finding as Finding
     from firstlight.results.guesses import Guesses as Guesses
     from firstlight.results.phase_diagram import PhaseDiagram as PhaseDiagram
     from firstlight.results.profile import Profile as Profile
@@ -25,6 +27,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Blueprint": "firstlight.architecture.blueprint",
     "Comparison": "firstlight.results.comparison",
+    "Diagnosis": "firstlight.results.diagnosis",
+    "Finding": "firstlight.results.finding",
     "Guesses": "firstlight.results.guesses",
     "PhaseDiagram": "firstlight.results.phase_diagram",
     "Profile": "firstlight.results.profile",

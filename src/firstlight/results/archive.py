@@ -37,6 +37,7 @@ SCHEMA = 1
 
 KINDS: dict[str, str] = {
     "comparison": "firstlight.results.comparison:Comparison",
+    "diagnosis": "firstlight.results.diagnosis:Diagnosis",
     "guesses": "firstlight.results.guesses:Guesses",
     "phase_diagram": "firstlight.results.phase_diagram:PhaseDiagram",
     "profile": "firstlight.results.profile:Profile",
