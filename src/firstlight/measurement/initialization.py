@@ -25,7 +25,7 @@ from firstlight.errors import ModelError, UsageError, one_of
 from firstlight.measurement.kinds import kind_of, owns_parameters, unwrapped
 from firstlight.measurement.seeding import initialization_seed, seeded, torch_seed
 
-__all__ = ["LAWS", "Draw", "drawing"]
+__all__ = ["LAWS", "Draw", "drawing", "law_of", "takes_seed"]
 
 
 @dataclass
@@ -79,7 +79,7 @@ def _of_module(
     name = type(working).__name__
     if redraw == "keep":
         return Draw(name, "keep", lambda index: working, notes)
-    draw, method = _law(working, redraw)
+    draw, method = law_of(working, redraw)
 
     def module_of(index: int) -> nn.Module:
         with seeded(initialization_seed(seed, index)), torch.no_grad():
@@ -89,9 +89,10 @@ def _of_module(
     return Draw(name, method, module_of, notes)
 
 
-def _law(
+def law_of(
     module: nn.Module, redraw: str | Callable[[nn.Module], object] | None
 ) -> tuple[Callable[[nn.Module], None], str]:
+    """What draws the module's parameters anew from the global generators, and its name for provenance."""
     if redraw is None:
         if _is_hugging_face(module):
             return _reset_hugging_face, "Hugging Face initializer"
@@ -292,7 +293,7 @@ def _built(factory: Callable[..., Any], named: bool, seed: int, index: int) -> n
 def _of_factory(
     factory: Callable[..., Any], seed: int, redraw: str | Callable[[nn.Module], object] | None
 ) -> Draw:
-    named = _takes_seed(factory)
+    named = takes_seed(factory)
     description = getattr(factory, "__qualname__", type(factory).__name__)
     first = _built(factory, named, seed, 0)
     inner, notes = unwrapped(first)
@@ -315,7 +316,7 @@ def _of_factory(
     return Draw(title, "factory", module_of, notes)
 
 
-def _takes_seed(factory: Callable[..., Any]) -> bool:
+def takes_seed(factory: Callable[..., Any]) -> bool:
     """Whether the factory has an argument named ``seed``; other required arguments cannot be guessed."""
     try:
         parameters = inspect.signature(factory).parameters.values()

@@ -36,11 +36,13 @@ SCHEMA = 1
 """Grows when an older reader could misread a newer file."""
 
 KINDS: dict[str, str] = {
+    "change": "firstlight.results.change:Change",
     "comparison": "firstlight.results.comparison:Comparison",
     "diagnosis": "firstlight.results.diagnosis:Diagnosis",
     "guesses": "firstlight.results.guesses:Guesses",
     "phase_diagram": "firstlight.results.phase_diagram:PhaseDiagram",
     "profile": "firstlight.results.profile:Profile",
+    "trajectory": "firstlight.results.trajectory:Trajectory",
 }
 """Where the class of each kind lives; imported when a file of that kind is read."""
 
