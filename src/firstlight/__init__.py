@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from firstlight.architecture.blueprint import Blueprint as Blueprint
     from firstlight.diagnosis.comparing import compare as compare
     from firstlight.measurement.measuring import measure as measure
+    from firstlight.papers.reproducing import reproduce as reproduce
     from firstlight.results.archive import load as load
     from firstlight.results.comparison import Comparison as Comparison
     from firstlight.results.diagnosis import Diagnosis as Diagnosis
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from firstlight.results.guesses import Guesses as Guesses
     from firstlight.results.phase_diagram import PhaseDiagram as PhaseDiagram
     from firstlight.results.profile import Profile as Profile
+    from firstlight.results.reproduction import Reproduction as Reproduction
+    from firstlight.results.trajectory import Trajectory as Trajectory
     from firstlight.theory.phases import phases as phases
     from firstlight.theory.predicting import predict as predict
 
@@ -32,11 +35,14 @@ _HOMES = {
     "Guesses": "firstlight.results.guesses",
     "PhaseDiagram": "firstlight.results.phase_diagram",
     "Profile": "firstlight.results.profile",
+    "Trajectory": "firstlight.results.trajectory",
+    "Reproduction": "firstlight.results.reproduction",
     "compare": "firstlight.diagnosis.comparing",
     "load": "firstlight.results.archive",
     "measure": "firstlight.measurement.measuring",
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",
+    "reproduce": "firstlight.papers.reproducing",
 }
 
 __all__ = sorted(_HOMES)

@@ -36,6 +36,7 @@ SCHEMA = 1
 """Grows when an older reader could misread a newer file."""
 
 KINDS: dict[str, str] = {
+    "arrays": "firstlight.results.arrays:Arrays",
     "change": "firstlight.results.change:Change",
     "comparison": "firstlight.results.comparison:Comparison",
     "diagnosis": "firstlight.results.diagnosis:Diagnosis",

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from firstlight.results.provenance import Provenance
 
 __all__ = [
+    "Page",
+    "ends",
     "guesses_html",
     "guesses_text",
+    "page_html",
+    "page_text",
     "phase_diagram_html",
     "phase_diagram_text",
     "profile_html",
@@ -43,25 +47,34 @@ _CELL = '<td style="text-align:{align};padding:0 0.6em;font-variant-numeric:tabu
 
 
 @dataclass(frozen=True)
-class _Page:
-    """What is shown, whichever form it takes."""
+class Page:
+    """What is shown, whichever form it takes.
+
+    Attributes:
+        headline: One line.
+        facts: Sentences below it.
+        heads: Heads of the table.
+        rows: Its rows.
+        left: How many columns of the table are words; the others hold numbers.
+        notes: Sentences at the end.
+    """
 
     headline: str
     facts: tuple[str, ...]
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    left: int = 1  # columns of words; the others hold numbers
+    left: int = 1
     notes: tuple[str, ...] = field(default=())
 
 
 def profile_text(profile: Profile) -> str:
     """The profile in lines of at most 100 columns."""
-    return _text(_profile_page(profile))
+    return page_text(_profile_page(profile))
 
 
 def profile_html(profile: Profile) -> str:
     """The profile for notebooks."""
-    return _html(_profile_page(profile))
+    return page_html(_profile_page(profile))
 
 
 def guesses_text(guesses: Guesses) -> str:
@@ -77,20 +90,20 @@ def guesses_html(guesses: Guesses) -> str:
         (str(rank + 1), with_stderr(float(ranked.value[rank]), float(ranked.stderr[rank]))) for rank in shown
     )
     more = (f"{guesses.labels - len(rows):,} further labels",) if guesses.labels > len(rows) else ()
-    return _html(_Page("Guesses", (_guesses_line(guesses),), ("rank", "fraction"), rows, 1, more))
+    return page_html(Page("Guesses", (_guesses_line(guesses),), ("rank", "fraction"), rows, 1, more))
 
 
 def phase_diagram_text(diagram: PhaseDiagram) -> str:
     """The diagram in a few lines: a row for each regime."""
-    return _text(_phase_page(diagram))
+    return page_text(_phase_page(diagram))
 
 
 def phase_diagram_html(diagram: PhaseDiagram) -> str:
     """The diagram for notebooks."""
-    return _html(_phase_page(diagram))
+    return page_html(_phase_page(diagram))
 
 
-def _profile_page(profile: Profile) -> _Page:
+def _profile_page(profile: Profile) -> Page:
     origin = profile.provenance
     facts = [f"data: {origin.data}"]
     run = []
@@ -116,7 +129,7 @@ def _profile_page(profile: Profile) -> _Page:
         notes.append(repr(profile.coverage)[1:-1])
     notes.extend(origin.notes)
     left = 2 if "kind" in profile.coordinates else 1
-    return _Page(_headline("Profile", origin), tuple(facts), heads, rows, left, tuple(notes))
+    return Page(_headline("Profile", origin), tuple(facts), heads, rows, left, tuple(notes))
 
 
 def _headline(noun: str, origin: Provenance) -> str:
@@ -142,7 +155,7 @@ def _layer_table(profile: Profile) -> tuple[tuple[str, ...], tuple[tuple[str, ..
     kinds = (
         [str(kind) for kind in profile.coordinates["kind"].values] if "kind" in profile.coordinates else None
     )
-    shown = _ends(len(layers))
+    shown = ends(len(layers))
     skipped = f"… {len(layers) - len(shown) + 1:,} more"
     columns: list[list[str]] = [
         ["layer", *(skipped if i is None else _cut(layers[i], _ADDRESS) for i in shown)]
@@ -195,7 +208,7 @@ def _guesses_line(guesses: Guesses, *, gamma: bool = True) -> str:
     return "; ".join(parts)
 
 
-def _phase_page(diagram: PhaseDiagram) -> _Page:
+def _phase_page(diagram: PhaseDiagram) -> Page:
     weights, biases = (diagram.coordinates[axis].values for axis in ("weight_variance", "bias_variance"))
     axes = (("σ_w²", weights), ("σ_b²", biases))
     facts = (
@@ -212,7 +225,7 @@ def _phase_page(diagram: PhaseDiagram) -> _Page:
     }
     known = [name for name in names if name in diagram]
     if "regime" not in diagram or not known:
-        return _Page(_headline("PhaseDiagram", diagram.provenance), facts)
+        return Page(_headline("PhaseDiagram", diagram.provenance), facts)
     regimes = diagram.variables["regime"].values
     rows = tuple(
         (
@@ -223,7 +236,7 @@ def _phase_page(diagram: PhaseDiagram) -> _Page:
         for found in dict.fromkeys(regimes.ravel().tolist())
     )
     heads = ("regime", "points", *(names[name] for name in known))
-    return _Page(_headline("PhaseDiagram", diagram.provenance), facts, heads, rows)
+    return Page(_headline("PhaseDiagram", diagram.provenance), facts, heads, rows)
 
 
 def _span(values: np.ndarray) -> str:
@@ -235,14 +248,15 @@ def _span(values: np.ndarray) -> str:
     return low if low == high else f"{low} … {high}"
 
 
-def _ends(count: int) -> list[int | None]:
+def ends(count: int) -> list[int | None]:
     """The first and last indices, None for the gap between them."""
     if count <= _FIRST + _LAST + 1:
         return list(range(count))
     return [*range(_FIRST), None, *range(count - _LAST, count)]
 
 
-def _text(page: _Page) -> str:
+def page_text(page: Page) -> str:
+    """Lines of at most 100 columns."""
     lines = [_cut(page.headline, _WIDTH)]
     for fact in page.facts:
         lines.extend(_wrapped(fact, "  "))
@@ -266,7 +280,8 @@ def _row(row: Sequence[str], widths: Sequence[int], left: int) -> str:
     return ("  " + "  ".join(cells)).rstrip()
 
 
-def _html(page: _Page) -> str:
+def page_html(page: Page) -> str:
+    """Self-contained HTML without scripts."""
     pieces = [
         f"<strong>{escape(page.headline)}</strong>",
         *(f"<div>{escape(fact)}</div>" for fact in page.facts),
