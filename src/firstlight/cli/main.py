@@ -34,6 +34,7 @@ _VERBS = {
     "measure": "firstlight.cli.measure",
     "compare": "firstlight.cli.compare",
     "phases": "firstlight.cli.phases",
+    "reproduce": "firstlight.cli.reproduce",
     "show": "firstlight.cli.show",
 }
 

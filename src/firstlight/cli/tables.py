@@ -12,6 +12,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+import click
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
     from firstlight.results.labelled import Labelled
     from firstlight.results.phase_diagram import PhaseDiagram
     from firstlight.results.profile import Profile
+    from firstlight.results.reproduction import Reproduction
 
-__all__ = ["print_table"]
+__all__ = ["print_reproduction", "print_table"]
 
 _WIDTH = 100
 _ROWS = 24
-_GAP = 2
+_GAP = 3
+"""Columns between two columns of a table: padding on either side of the box's divider."""
+_EDGES = 2
 _NAME = 24
 """Columns of text that the layers' names are left at least."""
 
@@ -68,6 +73,21 @@ def print_table(result: Labelled) -> None:
         console.print(repr(result))
 
 
+def print_reproduction(made: Reproduction) -> None:
+    """Print each statement of the paper with its verdict."""
+    from firstlight.results.rounding import number, with_stderr
+
+    click.echo(f"{made.key} ({made.scale}): {made.title}")
+    for item in made.statements:
+        verdict = "agrees" if item.agrees else "DIFFERS"
+        got = with_stderr(item.measured, item.stderr)
+        line = f"{verdict}: {item.says}: {got}, expected {item.relation} {number(item.expected)}"
+        why = f"; {item.because}" if item.because else ""
+        click.echo(textwrap.fill(line + why, _WIDTH, initial_indent="  ", subsequent_indent="      "))
+    if made.folder is not None:
+        click.echo(f"  {made.folder}")
+
+
 def _print_profile(console: Console, profile: Profile) -> None:
     from firstlight.results.quantities import QUANTITIES
     from firstlight.results.rounding import with_stderr
@@ -86,9 +106,9 @@ def _print_profile(console: Console, profile: Profile) -> None:
         profile.coordinates["kind"].values if "kind" in profile.coordinates else [""] * len(profile.layers)
     )
     columns = [[cell(name, index) for index in range(len(profile.layers))] for name in names]
-    fixed = max(map(len, [*map(str, kinds), "kind"]))
-    shown = _fitting(columns, console.width - fixed - _GAP)
-    room = console.width - fixed - _GAP - sum(max(map(len, column)) + _GAP for column in columns[:shown])
+    free = console.width - _EDGES - max(map(len, [*map(str, kinds), "kind"])) - _GAP
+    shown = _fitting(columns, free)
+    room = free - sum(max(map(len, column)) + _GAP for column in columns[:shown])
     rows = [
         (_shortened(layer, room), str(kind), *(column[index] for column in columns[:shown]))
         for index, (layer, kind) in enumerate(zip(profile.layers, kinds, strict=True))

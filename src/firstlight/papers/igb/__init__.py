@@ -1,0 +1,1 @@
+"""Initial guessing bias: how untrained networks favor some classes (Francazi, Lucchi & Baity-Jesi, ICML 2024)."""

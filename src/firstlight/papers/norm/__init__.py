@@ -1,0 +1,1 @@
+"""Norm placement and initial guessing bias (Francazi et al., 2026)."""

@@ -1,0 +1,1 @@
+"""Sample variance decay in randomly initialized ReLU networks (Luther & Seung, 2019)."""
