@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ks_2samp
 
 import firstlight as fl
 from firstlight.errors import UsageError
@@ -74,6 +75,15 @@ def test_the_p_value_is_uniform_when_the_reference_is_true() -> None:
         drawn = Guesses.from_counts(np.rint(np.asarray(fractions) * 200).astype(int))
         low += guess_distance(reference, drawn, draws=200)[1] < 0.1
     assert low <= 15
+
+
+def test_the_distance_is_that_of_two_discrete_samples(seed: int) -> None:
+    from firstlight.diagnosis.comparing import _distance
+
+    generator = np.random.default_rng(seed)
+    for count, size in ((1, 1), (7, 400), (60, 31), (200, 2000)):
+        observed, pool = generator.integers(0, 30, count) / 30, np.sort(generator.integers(0, 31, size) / 30)
+        assert _distance(observed, pool) == pytest.approx(ks_2samp(observed, pool).statistic, abs=1e-12)
 
 
 def test_it_saves_prints_and_speaks_in_tables(measured: fl.Profile) -> None:

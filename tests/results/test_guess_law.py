@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from firstlight.errors import UsageError
+from firstlight.results.guess_fractions import fractions_of_centres
 from firstlight.results.guess_law import GuessLaw, default_draws, regime
 from firstlight.results.guess_null import null_corrected_bias
 
@@ -250,6 +251,13 @@ def test_draws_are_named_by_their_seed() -> None:
         (lambda: GuessLaw(1.0, 3).ranked(1), "ranked.*at least 2"),
     ],
 )
+def test_two_labels_are_drawn_by_the_closed_form_of_the_integral() -> None:
+    law = GuessLaw(2.5)
+    centres = np.random.default_rng(np.random.SeedSequence(11).spawn(2)[0]).standard_normal((200, 2))
+    expected = fractions_of_centres(law.root_gamma * centres)
+    assert np.abs(law.sample(200, seed=11) - expected).max() < 1e-13
+
+
 def test_misuse_is_one_sentence(call, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         call()

@@ -258,6 +258,8 @@ class GuessLaw:
         Returns:
             Array ``(n, label)`` whose rows sum to one.
         """
+        from scipy.special import ndtr
+
         from firstlight.results.guess_fractions import fractions_of_centres
 
         if not isinstance(n, (int, np.integer)) or n < 0:
@@ -271,6 +273,9 @@ class GuessLaw:
         if self.root_gamma > 1e150:  # differences of centres would overflow; each is far beyond any noise
             fractions = np.zeros_like(centres)
             np.put_along_axis(fractions, centres.argmax(axis=1, keepdims=True), 1.0, axis=1)
+        elif self.labels == 2:  # the difference of two levels is N(a_0 − a_1, 2)
+            ahead = self.root_gamma * (centres[:, 0] - centres[:, 1]) / math.sqrt(2)
+            fractions = ndtr(np.stack([ahead, -ahead], axis=1))
         else:
             fractions = fractions_of_centres(self.root_gamma * centres)
         if samples is None:
