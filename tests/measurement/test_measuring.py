@@ -131,6 +131,22 @@ def test_members_together_are_members_alone(norm, batch_size, monkeypatch):
     same(fl.measure(factory, x, inits=5, batch_size=batch_size), together, rtol=1e-10)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.last(self.cell(x))
+
+
+def test_what_has_no_rule_for_members_together_runs_alone(monkeypatch):
+    """Torch would only warn; warnings are errors here."""
+    found = fl.measure(Recurrent, inputs(20, 6), inits=5)
+    monkeypatch.setattr(ensembles, "members_at_once", lambda setting: 1)
+    same(fl.measure(Recurrent, inputs(20, 6), inits=5), found)
+
+
 def test_convolutional_members_together(monkeypatch):
     x = inputs(12, 3, 9, 9)
     together = fl.measure(lambda: Convolutional().double(), x, inits=3)

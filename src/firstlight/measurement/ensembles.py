@@ -10,7 +10,9 @@ changes no number beyond rounding.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -92,16 +94,33 @@ def _observe_together(
             for part in (0, 1)
         )
         watch = _Together(setting, len(indices))
-        with torch.no_grad():
+        with torch.no_grad(), _one_by_one_refused():
             for number, batch in enumerate(setting.batches):
                 if indices.start == 0:
                     check_inputs(batch, number)
                 watch.take(module, stacked, batch.converted(setting.dtype, setting.device))
     except FirstlightError:
         raise
-    except (RuntimeError, KeyError, ValueError, TypeError, IndexError):
+    except (RuntimeError, KeyError, ValueError, TypeError, IndexError, _OneByOne):
         return None  # the loop will say what is wrong, if something is
     return watch.finalized()
+
+
+class _OneByOne(UserWarning):
+    """An operation has no rule for several members at once."""
+
+
+@contextmanager
+def _one_by_one_refused() -> Iterator[None]:
+    """Torch only warns where it runs an operation for each member in turn; the loop does that better."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="There is a performance drop")
+        try:
+            yield
+        except UserWarning as warning:
+            if "performance drop" not in str(warning):
+                raise
+            raise _OneByOne(str(warning)) from warning
 
 
 class _Together:
