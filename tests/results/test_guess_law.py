@@ -235,6 +235,13 @@ def test_draws_are_named_by_their_seed() -> None:
     assert [default_draws(labels) for labels in (2, 2000, 50_000)] == [10_000, 10_000, 400]
 
 
+def test_two_labels_are_drawn_by_the_closed_form_of_the_integral() -> None:
+    law = GuessLaw(2.5)
+    centres = np.random.default_rng(np.random.SeedSequence(11).spawn(2)[0]).standard_normal((200, 2))
+    expected = fractions_of_centres(law.root_gamma * centres)
+    assert np.abs(law.sample(200, seed=11) - expected).max() < 1e-13
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -251,13 +258,6 @@ def test_draws_are_named_by_their_seed() -> None:
         (lambda: GuessLaw(1.0, 3).ranked(1), "ranked.*at least 2"),
     ],
 )
-def test_two_labels_are_drawn_by_the_closed_form_of_the_integral() -> None:
-    law = GuessLaw(2.5)
-    centres = np.random.default_rng(np.random.SeedSequence(11).spawn(2)[0]).standard_normal((200, 2))
-    expected = fractions_of_centres(law.root_gamma * centres)
-    assert np.abs(law.sample(200, seed=11) - expected).max() < 1e-13
-
-
 def test_misuse_is_one_sentence(call, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         call()
