@@ -13,11 +13,13 @@ from torch.nn import functional
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import (
     Activation,
+    AdaptivePool,
     Convolution,
     Dense,
     Norm,
     Pass,
     Pool,
+    PositionPool,
     Residual,
     Unmodelled,
     walk,
@@ -99,7 +101,7 @@ def test_residual_convolutional_network() -> None:
         ("block2.down.0", "Convolution"),
         ("block2.down.1", "Norm"),
         ("block2.relu#2", "Activation"),
-        ("average", "Unmodelled"),
+        ("average", "AdaptivePool"),
         ("#flatten", "Pass"),
         ("fc", "Dense"),
     ]
@@ -436,7 +438,8 @@ ODD: list[tuple[nn.Module, str]] = [
     (nn.MaxPool1d(3, stride=2), "its windows overlap or are padded"),
     (nn.AvgPool1d(2, padding=1), "its windows overlap or are padded"),
     (nn.MaxPool2d(2), "takes the largest of neighbouring positions"),
-    (nn.AdaptiveAvgPool2d(1), "averages over neighbouring positions"),
+    (nn.AvgPool2d(2, divisor_override=3), "divides by a number of its own"),
+    (nn.Conv1d(2, 2, 4, padding="same"), "puts one more behind than before"),
     (nn.Upsample(scale_factor=2), "no description is known for this class"),
 ]
 
@@ -488,9 +491,9 @@ def test_norms_and_their_epsilons() -> None:
     )
     assert blueprint.layers == (
         Norm("0", "batch", 4, 1e-3),
-        Norm("1", "layer", 4),
+        Norm("1", "layer", 4, shape=(2, 2)),
         Norm("2", "rms", 4, torch.finfo(torch.float32).eps),
-        Norm("3", "layer", 4),
+        Norm("3", "layer", 4, whole=True),
         Norm("4", "batch", 4),
         Norm("5", "layer", 4),
     )
@@ -761,3 +764,52 @@ def test_a_hugging_face_residual_network_is_read_with_its_gaps_named() -> None:
     blueprint = Blueprint.read(transformers.ResNetForImageClassification(config))
     assert ("classifier.1", "Dense") in kinds(blueprint)
     assert all(layer.reason for layer in blueprint.unmodelled)
+
+
+class Pictures(nn.Module):
+    """Ways to write pooling, views and copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 6, 3, stride=2, padding="valid", padding_mode="circular", dilation=(1, 2))
+        self.norm = nn.LayerNorm((6, 4, 4))
+        self.fc = nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.conv(x).contiguous())
+        x = functional.avg_pool2d(x, 2, padding=1, count_include_pad=False, ceil_mode=True)
+        x = x.mean((2, 3))
+        return self.fc(x.view(x.size(0), -1))
+
+
+def test_convolutions_and_pools_of_positions_are_described_in_full() -> None:
+    blueprint = Blueprint.read(Pictures())
+    layers = blueprint.layers
+    convolution = layers[0]
+    assert isinstance(convolution, Convolution)
+    assert (convolution.stride, convolution.padding, convolution.dilation) == ((2, 2), (0, 0), (1, 2))
+    assert convolution.padding_mode == "circular"
+    norm = layers[2]
+    assert isinstance(norm, Norm)
+    assert norm.shape == (6, 4, 4)
+    pool = layers[3]
+    assert pool == PositionPool(pool.address, (2, 2), (2, 2), (1, 1), padding_counts=False, partial=True)
+    assert isinstance(layers[4], AdaptivePool)
+    assert layers[4].output == (1, 1)
+    assert [layer.kind for layer in layers if isinstance(layer, Pass)] == ["Identity", "Flatten", "Flatten"]
+    assert Blueprint.from_dict(blueprint.to_dict()).layers == layers
+    (view,) = Blueprint.read(nn.Sequential(nn.Flatten(2))).layers
+    assert isinstance(view, Pass)
+    assert view.kind == "View"
+
+
+def test_pools_of_positions_are_built_as_they_were_read() -> None:
+    module = nn.Sequential(
+        nn.Conv2d(2, 3, 3, dilation=2, padding=2, padding_mode="reflect"),
+        nn.AvgPool2d(2, padding=1, count_include_pad=False, ceil_mode=True),
+        nn.AdaptiveAvgPool2d((None, 2)),
+    )
+    built = Blueprint.read(module).build(seed=0)
+    built.load_state_dict(module.state_dict())
+    images = torch.randn(2, 2, 7, 6)
+    torch.testing.assert_close(built(images), module(images))

@@ -146,16 +146,23 @@ def _module(layer: words.Layer) -> nn.Module:
             return _convolution(layer)
         case words.Norm(kind="batch"):
             return nn.BatchNorm1d(layer.width, eps=layer.epsilon)
+        case words.Norm(kind="layer", whole=True):
+            return nn.GroupNorm(1, layer.width, eps=layer.epsilon)
         case words.Norm(kind="layer"):
-            return nn.LayerNorm(layer.width, eps=layer.epsilon)
+            return nn.LayerNorm(layer.shape or layer.width, eps=layer.epsilon)
         case words.Norm(kind="rms"):
-            return nn.RMSNorm(layer.width, eps=layer.epsilon)
+            return nn.RMSNorm(layer.shape or layer.width, eps=layer.epsilon)
         case words.Activation():
             return as_module(layer.function)
         case words.Pool(kind="max"):
             return nn.MaxPool1d(layer.size)
         case words.Pool(kind="avg"):
             return nn.AvgPool1d(layer.size)
+        case words.PositionPool():
+            return _position_pool(layer)
+        case words.AdaptivePool():
+            pools = (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d)
+            return pools[len(layer.output) - 1](tuple(size or None for size in layer.output))
         case words.Pass():
             return nn.Flatten() if layer.kind == "Flatten" else nn.Identity()
         case words.Residual():
@@ -177,6 +184,18 @@ def _convolution(layer: words.Convolution) -> nn.Module:
         stride=layer.stride,
         padding=layer.padding,
         padding_mode=layer.padding_mode,
+        dilation=layer.dilation,
         groups=layer.groups,
         bias=layer.has_bias,
+    )
+
+
+def _position_pool(layer: words.PositionPool) -> nn.Module:
+    kinds: dict[int, Callable[..., nn.Module]] = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
+    return kinds[len(layer.kernel)](
+        layer.kernel,
+        stride=layer.stride,
+        padding=layer.padding,
+        ceil_mode=layer.partial,
+        count_include_pad=layer.padding_counts,
     )

@@ -13,6 +13,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 __all__ = [
+    "COPIES",
     "DIFFERENCES",
     "DROPOUTS",
     "ELEMENTWISE",
@@ -31,24 +32,21 @@ DIFFERENCES: set[Any] = {operator.sub, operator.isub, torch.sub, "sub", "sub_"}
 PRODUCTS: set[Any] = {operator.mul, operator.imul, torch.mul, "mul", "mul_"}
 QUOTIENTS: set[Any] = {operator.truediv, operator.itruediv, torch.div, "div", "div_"}
 
+COPIES: set[Any] = {"clone", "contiguous", "double", "float", "to", "type_as"}
+"""Calls that change neither number nor shape."""
+
 VIEWS: set[Any] = {
     torch.flatten,
     torch.reshape,
     torch.squeeze,
     torch.unsqueeze,
-    "clone",
-    "contiguous",
-    "double",
     "flatten",
-    "float",
     "reshape",
     "squeeze",
-    "to",
-    "type_as",
     "unsqueeze",
     "view",
 }
-"""Calls that change no number."""
+"""Calls that change the shape only."""
 
 DROPOUTS: set[Any] = {
     functional.alpha_dropout,

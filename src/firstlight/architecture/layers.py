@@ -14,12 +14,14 @@ from firstlight.architecture.activations import ActivationFunction
 
 __all__ = [
     "Activation",
+    "AdaptivePool",
     "Convolution",
     "Dense",
     "Layer",
     "Norm",
     "Pass",
     "Pool",
+    "PositionPool",
     "Residual",
     "Unmodelled",
     "walk",
@@ -40,7 +42,10 @@ class Dense:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Convolution with weights N(0, weight_variance/fan_in), fan_in = in_channels · Π kernel / groups."""
+    """Convolution with weights N(0, weight_variance/fan_in), fan_in = in_channels · Π kernel / groups.
+
+    ``padding`` is what is put before and behind along each axis, by ``padding_mode`` as torch names it.
+    """
 
     address: str
     in_channels: int
@@ -53,16 +58,23 @@ class Convolution:
     weight_variance: float = 2.0
     bias_variance: float = 0.0
     has_bias: bool = True
+    dilation: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """Normalization with scale 1 and shift 0; ``kind`` is ``"batch"``, ``"layer"`` or ``"rms"``."""
+    """Normalization with scale 1 and shift 0; ``kind`` is ``"batch"``, ``"layer"`` or ``"rms"``.
+
+    A layer or RMS norm takes the last axis together; ``shape`` names the last axes where they are several, and
+    ``whole`` says that it takes all of a sample (a group norm of one group).
+    """
 
     address: str
     kind: str
     width: int
     epsilon: float = 1e-5
+    shape: tuple[int, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,38 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class PositionPool:
+    """Average over windows of neighbouring positions, each channel by itself.
+
+    ``padding_counts``: padded zeros count in the average. ``partial``: a last window that begins inside and ends
+    outside is taken (``ceil_mode``).
+    """
+
+    address: str
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    padding_counts: bool = True
+    partial: bool = False
+    kind: str = "avg"
+
+
+@dataclass(frozen=True)
+class AdaptivePool:
+    """Average over as many even windows along each axis as ``output`` says; 0 keeps an axis as it is."""
+
+    address: str
+    output: tuple[int, ...]
+    kind: str = "avg"
+
+
+@dataclass(frozen=True)
 class Pass:
-    """A layer that changes no number at this time (Flatten, Identity, Dropout that is off)."""
+    """A layer that changes no number at this time.
+
+    ``kind`` is ``"Flatten"`` where all axes but the first become one, ``"View"`` for another change of shape (or
+    one that is not known), else the name of a layer that is off (Identity, Dropout).
+    """
 
     address: str
     kind: str
@@ -109,7 +151,18 @@ class Unmodelled:
     reason: str
 
 
-Layer = Dense | Convolution | Norm | Activation | Pool | Pass | Residual | Unmodelled
+Layer = (
+    Dense
+    | Convolution
+    | Norm
+    | Activation
+    | Pool
+    | PositionPool
+    | AdaptivePool
+    | Pass
+    | Residual
+    | Unmodelled
+)
 
 
 def walk(layers: tuple[Layer, ...]) -> Iterator[Layer]:

@@ -15,7 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from firstlight.architecture.activation_callables import from_callable, identify
-from firstlight.architecture.layers import Activation, Convolution, Dense, Layer, Norm, Pass, Unmodelled
+from firstlight.architecture.layers import (
+    Activation,
+    AdaptivePool,
+    Convolution,
+    Dense,
+    Layer,
+    Norm,
+    Pass,
+    PositionPool,
+    Unmodelled,
+)
 from firstlight.architecture.torch_activations import Elementwise, ShiftedReLU, recognise
 from firstlight.errors import UsageError
 
@@ -24,13 +34,17 @@ __all__ = ["Describer", "PendingPool", "is_known", "scaling"]
 
 @dataclass(frozen=True)
 class PendingPool:
-    """A pool of which only its surroundings say whether it joins units or positions."""
+    """A pool of which only its surroundings say whether it joins units or positions.
+
+    ``of_positions`` is what it is if it averages positions, or why that has no description.
+    """
 
     address: str
     kind: str
     dimensions: int
     size: int
     plain: bool
+    of_positions: PositionPool | AdaptivePool | str
     adaptive: bool = False
 
 
@@ -134,7 +148,10 @@ class Describer:
             return self._group_norm(address, module)
         if type(module) in _POOLS:
             return [_pool(address, module)]
-        if isinstance(module, nn.Flatten | nn.Identity | nn.Unflatten):
+        if isinstance(module, nn.Flatten):
+            whole = module.start_dim == 1 and module.end_dim == -1
+            return [Pass(address, kind if whole else "View")]
+        if isinstance(module, nn.Identity | nn.Unflatten):
             return [Pass(address, kind)]
         if isinstance(module, _DROPOUTS):
             if module.training and module.p > 0:
@@ -162,8 +179,11 @@ class Describer:
         kernel = tuple(module.kernel_size)
         padding = module.padding
         if isinstance(padding, str):
-            same = tuple(step * (size - 1) // 2 for step, size in zip(module.dilation, kernel, strict=True))
-            padding = same if padding == "same" else (0,) * len(kernel)
+            both = [step * (size - 1) for step, size in zip(module.dilation, kernel, strict=True)]
+            if padding == "same" and any(size % 2 for size in both):
+                reason = "padding 'same' of an even kernel puts one more behind than before, which is not described"
+                return Unmodelled(address, type(module).__name__, reason)
+            padding = tuple(size // 2 if padding == "same" else 0 for size in both)
         return Convolution(
             address,
             module.in_channels,
@@ -175,6 +195,7 @@ class Describer:
             module.groups,
             *variances,
             has_bias=module.bias is not None,
+            dilation=tuple(module.dilation),
         )
 
     def _variances(self, weight: Tensor, bias: Tensor | None, fan_in: int) -> tuple[float, float] | str:
@@ -203,7 +224,9 @@ class Describer:
                 "statistics at (0, 1) they would do nothing"
             )
         scale, shift = getattr(module, "weight", None), getattr(module, "bias", None)
-        norm = Norm(address, kind, width, epsilon)
+        shape = tuple(getattr(module, "normalized_shape", ()))
+        whole = isinstance(module, nn.GroupNorm)
+        norm = Norm(address, kind, width, epsilon, shape if len(shape) > 1 else (), whole)
         if isinstance(shift, Tensor) and not shift.is_meta and bool((shift != 0).any()):
             return [
                 Unmodelled(
@@ -272,7 +295,9 @@ def _pool(address: str, module: nn.Module) -> PendingPool:
     kind, dimensions = _POOLS[type(module)]
     if type(module).__name__.startswith("Adaptive"):
         sizes = _numbers(module.output_size, dimensions)
-        return PendingPool(address, kind, dimensions, math.prod(sizes), plain=True, adaptive=True)
+        return PendingPool(
+            address, kind, dimensions, math.prod(sizes), True, AdaptivePool(address, sizes), adaptive=True
+        )
     kernel = _numbers(module.kernel_size, dimensions)
     stride = _numbers(module.stride if module.stride is not None else kernel, dimensions)
     plain = (
@@ -281,7 +306,17 @@ def _pool(address: str, module: nn.Module) -> PendingPool:
         and set(_numbers(getattr(module, "dilation", 1), dimensions)) == {1}
         and not module.ceil_mode
     )
-    return PendingPool(address, kind, dimensions, math.prod(kernel), plain)
+    averaging: PositionPool | str = "divides by a number of its own"
+    if getattr(module, "divisor_override", None) is None:
+        averaging = PositionPool(
+            address,
+            kernel,
+            stride,
+            _numbers(module.padding, dimensions),
+            bool(getattr(module, "count_include_pad", True)),
+            bool(module.ceil_mode),
+        )
+    return PendingPool(address, kind, dimensions, math.prod(kernel), plain, averaging)
 
 
 def _numbers(value: object, count: int) -> tuple[int, ...]:

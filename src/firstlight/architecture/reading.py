@@ -16,12 +16,14 @@ from torch import fx, nn
 
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import (
+    AdaptivePool,
     Convolution,
     Dense,
     Layer,
     Norm,
     Pass,
     Pool,
+    PositionPool,
     Residual,
     Unmodelled,
     walk,
@@ -156,9 +158,14 @@ def _settled(steps: Sequence[Step], around: _Surroundings) -> tuple[Layer, ...]:
 def _pool(pool: PendingPool, around: _Surroundings) -> Layer:
     what = "MaxPool" if pool.kind == "max" else "AvgPool"
     if pool.dimensions > 1 or around.positions:
-        meant = "takes the largest of" if pool.kind == "max" else "averages over"
-        reason = f"{meant} neighbouring positions, whose covariance the description does not hold"
-        return Unmodelled(pool.address, what, reason)
+        if pool.kind == "max":
+            reason = (
+                "takes the largest of neighbouring positions, which depend on each other: "
+                "there is no closed form for it"
+            )
+            return Unmodelled(pool.address, what, reason)
+        averaging = pool.of_positions
+        return Unmodelled(pool.address, what, averaging) if isinstance(averaging, str) else averaging
     if not pool.plain:
         return Unmodelled(
             pool.address, what, "its windows overlap or are padded; known are pools side by side"
@@ -199,6 +206,6 @@ def _classes(layers: tuple[Layer, ...]) -> int | None:
     for layer in reversed(layers):
         if isinstance(layer, Dense):
             return layer.fan_out
-        if isinstance(layer, Convolution | Pool | Residual | Unmodelled):
+        if isinstance(layer, Convolution | Pool | PositionPool | AdaptivePool | Residual | Unmodelled):
             return None
     return None

@@ -28,11 +28,13 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         words.Activation,
+        words.AdaptivePool,
         words.Convolution,
         words.Dense,
         words.Norm,
         words.Pass,
         words.Pool,
+        words.PositionPool,
         words.Residual,
         words.Unmodelled,
     )

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from firstlight.architecture.activation_callables import from_callable, identify
 from firstlight.architecture.function_kinds import (
+    COPIES,
     DIFFERENCES,
     DROPOUTS,
     ELEMENTWISE,
@@ -31,7 +32,7 @@ from firstlight.architecture.function_kinds import (
     VIEWS,
     function_name,
 )
-from firstlight.architecture.layers import Activation, Layer, Pass, Unmodelled
+from firstlight.architecture.layers import Activation, AdaptivePool, Layer, Pass, Unmodelled
 from firstlight.architecture.module_descriptions import Describer, PendingPool, scaling
 from firstlight.architecture.torch_activations import recognise, recognise_call
 from firstlight.architecture.tracing import Trace
@@ -99,11 +100,17 @@ class _Unfolding:
             and _of_tuple(node)
         ):
             return [], entry
+        if node.target in COPIES:
+            return [Pass(address, "Identity")], entry
         if node.target in VIEWS:
-            return [Pass(address, "View")], entry
+            return [Pass(address, "Flatten" if _flattens(node) else "View")], entry
         if node.target in DROPOUTS:
             self.describer.note("dropout is described as off")
             return [Pass(address, "Dropout")], entry
+        if _averages_pictures(node):
+            pooled = PendingPool(address, "avg", 2, 1, True, AdaptivePool(address, (1, 1)), adaptive=True)
+            flat = [] if _argument(node, 2, "keepdim", False) else [Pass(f"{address}#flatten", "Flatten")]
+            return [pooled, *flat], entry
         pool = self._pool(node, address)
         if pool is not None:
             return [pool], entry
@@ -330,6 +337,30 @@ def _of_tuple(node: fx.Node) -> bool:
     if not isinstance(source, fx.Node) or not isinstance(node.args[1], int | str):
         return False
     return source.op == "call_module" or (source.op == "placeholder" and str(source.target).startswith("*"))
+
+
+def _flattens(node: fx.Node) -> bool:
+    """Whether all axes but the first become one, as far as the call itself says."""
+    if function_name(node) == "flatten":
+        return _argument(node, 1, "start_dim", 0) == 1 and _argument(node, 2, "end_dim", -1) == -1
+    if function_name(node) not in ("view", "reshape"):
+        return False
+    sizes = node.args[1:]
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    return len(sizes) == 2 and isinstance(sizes[1], int) and sizes[1] == -1
+
+
+def _averages_pictures(node: fx.Node) -> bool:
+    """Whether it is the mean over both axes of a picture, (sample, channel, row, column)."""
+    axes = _argument(node, 1, "dim", ())
+    if function_name(node) != "mean" or not isinstance(axes, tuple | list):
+        return False
+    return tuple(axes) in ((2, 3), (3, 2), (-2, -1), (-1, -2))
+
+
+def _argument(node: fx.Node, position: int, name: str, default: object) -> object:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
 def _count(steps: Iterable[Step]) -> int:

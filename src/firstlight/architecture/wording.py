@@ -14,12 +14,14 @@ from firstlight.architecture.activation_registry import defaults, names
 from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.layers import (
     Activation,
+    AdaptivePool,
     Convolution,
     Dense,
     Layer,
     Norm,
     Pass,
     Pool,
+    PositionPool,
     Residual,
     Unmodelled,
 )
@@ -167,15 +169,19 @@ def _words(layer: Layer) -> tuple[str, str]:
         case Dense():
             return "dense", f"{layer.fan_in} → {layer.fan_out}, {_variances(layer)}"
         case Convolution():
-            kernel = "×".join(map(str, layer.kernel))
             channels = f"{layer.in_channels} → {layer.out_channels} channels"
-            return "convolution", f"{channels}, kernel {kernel}, {_variances(layer)}"
+            return "convolution", f"{channels}, kernel {_by(layer.kernel)}, {_variances(layer)}"
         case Norm():
             return f"{layer.kind} norm", f"{layer.width} units, ε = {layer.epsilon:g}"
         case Activation():
             return "activation", layer.function.spec
         case Pool():
             return f"{layer.kind} pool", f"{layer.size} neighbouring units"
+        case PositionPool():
+            windows = f"{_by(layer.kernel)} positions, stride {_by(layer.stride)}"
+            return f"{layer.kind} pool", f"windows of {windows}"
+        case AdaptivePool():
+            return f"{layer.kind} pool", f"positions, to {_by(layer.output)}"
         case Pass():
             return layer.kind, "changes no number"
         case Residual():
@@ -183,6 +189,10 @@ def _words(layer: Layer) -> tuple[str, str]:
             return "residual", f"{around} + {layer.scale:g} · body"
         case Unmodelled():
             return layer.kind, f"unmodelled: {layer.reason}"
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "×".join(map(str, sizes))
 
 
 def _variances(layer: Dense | Convolution) -> str:

@@ -11,13 +11,22 @@ Each rule in ``rules/`` is written once, in these moves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
+from firstlight.architecture.layers import AdaptivePool, Convolution, Norm, PositionPool
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.logarithms import Number
 from firstlight.theory.minibatch import MinibatchLaw
 
-__all__ = ["Covariance"]
+__all__ = ["Covariance", "NoRuleError", "Spread"]
+
+Spread = Callable[[Number], Number]
+"""Log of squared gradients behind a layer → before it, where positions mix, but for the layer's gain."""
+
+
+class NoRuleError(Exception):
+    """A layer that cannot be followed, with the reason; caught by the fold, which marks the layer."""
 
 
 class Covariance(ABC):
@@ -64,3 +73,26 @@ class Covariance(ABC):
     @abstractmethod
     def shrink(self, size: int) -> Self:
         """Average over K units of one layer: the common part stays, the rest of K and D fall by K."""
+
+    # What follows concerns units that stand at positions (of a picture, of a sequence); most states have none.
+
+    def convolve(self, layer: Convolution) -> tuple[Self, Spread]:
+        """Average over the window that a convolution reads, pair by pair of positions of its output."""
+        raise NoRuleError(
+            "a convolution mixes positions, and population theory has none; measure it, or predict with data"
+        )
+
+    def pool_positions(self, layer: PositionPool | AdaptivePool) -> tuple[Self, Spread]:
+        """Average over windows of positions."""
+        raise NoRuleError(
+            "pooling averages over neighbouring positions, and population theory has none; "
+            "measure it, or predict with data"
+        )
+
+    def flatten(self, width: int) -> tuple[Any, Spread | None]:
+        """What a dense layer of so many inputs reads: all positions as units."""
+        return self, None
+
+    def against_norm(self, layer: Norm) -> str:
+        """Why this norm has no rule here, or nothing."""
+        return ""

@@ -15,20 +15,23 @@ from typing import Generic, TypeVar
 from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.layers import (
     Activation,
+    AdaptivePool,
     Convolution,
     Dense,
     Layer,
     Norm,
     Pass,
     Pool,
+    PositionPool,
     Residual,
     Unmodelled,
 )
-from firstlight.theory.covariance import Covariance
+from firstlight.theory.covariance import Covariance, NoRuleError, Spread
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.logarithms import ZERO, Number, log_add
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.rules.activation import activate
+from firstlight.theory.rules.convolution import convolve
 from firstlight.theory.rules.dense import dense
 from firstlight.theory.rules.normalization import normalize
 from firstlight.theory.rules.pooling import average_pool
@@ -38,10 +41,6 @@ __all__ = ["Kernels", "NoRuleError", "Step", "backward", "propagate", "steps_in_
 State = TypeVar("State", bound=Covariance)
 Kernels = Callable[[ActivationFunction | None, int], Kernel]
 """(activation or None for linear, number of units pooled by maximum) → kernel."""
-
-
-class NoRuleError(Exception):
-    """A layer that cannot be followed, with the reason; caught by the fold, which marks the layer."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Step(Generic[State]):
         reason: Why it is not modelled, else empty.
         body: The steps of a residual branch.
         shortcut: The steps of a residual shortcut.
+        spread: How squared gradients pass back besides, where positions mix.
     """
 
     layer: Layer
@@ -65,6 +65,7 @@ class Step(Generic[State]):
     reason: str = ""
     body: tuple[Step[State], ...] = ()
     shortcut: tuple[Step[State], ...] = ()
+    spread: Spread | None = None
 
 
 def propagate(
@@ -130,6 +131,8 @@ def _backward(steps: Sequence[Step[State]], log_gradient: Number, gradients: dic
             into_stream = _backward(step.shortcut, log_gradient, gradients)
             log_gradient = log_add(into_stream, into_branch)
         else:
+            if step.spread is not None:
+                log_gradient = step.spread(log_gradient)
             log_gradient = log_gradient + step.log_gain
     return log_gradient
 
@@ -140,7 +143,14 @@ def _step(
     if isinstance(layer, Pass):
         return Step(layer, state, state)
     if isinstance(layer, Dense):
-        return Step(layer, state, *dense(state, layer))
+        read, spread = state.flatten(layer.fan_in)
+        return Step(layer, state, *dense(read, layer), spread=spread)
+    if isinstance(layer, Convolution):
+        after, gain, spread = convolve(state, layer)
+        return Step(layer, state, after, gain, spread=spread)
+    if isinstance(layer, PositionPool | AdaptivePool):
+        pooled_state, spread = state.pool_positions(layer)
+        return Step(layer, state, pooled_state, spread=spread)
     if isinstance(layer, Norm):
         return Step(layer, state, *normalize(state, layer, law))
     if isinstance(layer, Activation):
@@ -151,10 +161,6 @@ def _step(
         return Step(layer, state, *_activate(state, None, layer, kernels))
     if isinstance(layer, Residual):
         return _residual(layer, state, kernels, law)
-    if isinstance(layer, Convolution):
-        raise NoRuleError(
-            "a convolution mixes positions, and population theory has none; measure it, or predict with data"
-        )
     assert isinstance(layer, Unmodelled)
     raise NoRuleError(layer.reason)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from firstlight.architecture.layers import Norm
-from firstlight.theory.covariance import Covariance
+from firstlight.theory.covariance import Covariance, NoRuleError
 from firstlight.theory.logarithms import Number
 from firstlight.theory.minibatch import MinibatchLaw
 
@@ -26,6 +26,9 @@ State = TypeVar("State", bound=Covariance)
 
 def normalize(state: State, layer: Norm, law: MinibatchLaw | None = None) -> tuple[State, Number]:
     """The state after a norm, and the logarithm of its gain for squared gradients (the same as for noise)."""
+    reason = state.against_norm(layer)
+    if reason:
+        raise NoRuleError(reason)
     if layer.kind == "batch":
         after = state.standardize_units(law)
     elif layer.kind == "layer":
