@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firstlight.architecture.blueprint import Blueprint as Blueprint
+    from firstlight.auditing.asserting import assert_born_well as assert_born_well
+    from firstlight.auditing.auditing import audit as audit
     from firstlight.diagnosis.comparing import compare as compare
+    from firstlight.diagnosis.diagnosing import diagnose as diagnose
+    from firstlight.diagnosis.policies import Policy as Policy
     from firstlight.measurement.measuring import measure as measure
     from firstlight.papers.reproducing import reproduce as reproduce
     from firstlight.results.archive import load as load
@@ -34,10 +38,14 @@ _HOMES = {
     "Finding": "firstlight.results.finding",
     "Guesses": "firstlight.results.guesses",
     "PhaseDiagram": "firstlight.results.phase_diagram",
+    "Policy": "firstlight.diagnosis.policies",
     "Profile": "firstlight.results.profile",
     "Trajectory": "firstlight.results.trajectory",
     "Reproduction": "firstlight.results.reproduction",
+    "assert_born_well": "firstlight.auditing.asserting",
+    "audit": "firstlight.auditing.auditing",
     "compare": "firstlight.diagnosis.comparing",
+    "diagnose": "firstlight.diagnosis.diagnosing",
     "load": "firstlight.results.archive",
     "measure": "firstlight.measurement.measuring",
     "phases": "firstlight.theory.phases",

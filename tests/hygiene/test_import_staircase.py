@@ -21,7 +21,7 @@ STAIRCASE = (
     {"architecture", "data", "models", "plots", "diagnosis"},
     {"theory", "measurement"},
     {"remedies"},
-    {"training"},
+    {"training", "auditing"},
     {"reporting"},
     {"papers"},
     {"cli"},

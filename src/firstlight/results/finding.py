@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from firstlight.errors import one_of
@@ -48,6 +48,7 @@ class Finding:
         because: The mechanism, or the reason why the status is unknown.
         reference: The paper that explains it.
         remedies: Names of remedies that answer it.
+        details: Further numbers that belong to the verdict, by name.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Finding:
     because: str = ""
     reference: str = ""
     remedies: tuple[str, ...] = ()
+    details: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
