@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from firstlight.diagnosis.policies import Policy as Policy
     from firstlight.measurement.measuring import measure as measure
     from firstlight.papers.reproducing import reproduce as reproduce
+    from firstlight.reporting.reporting import report as report
     from firstlight.results.archive import load as load
     from firstlight.results.comparison import Comparison as Comparison
     from firstlight.results.diagnosis import Diagnosis as Diagnosis
@@ -50,6 +51,7 @@ _HOMES = {
     "measure": "firstlight.measurement.measuring",
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",
+    "report": "firstlight.reporting.reporting",
     "reproduce": "firstlight.papers.reproducing",
 }
 

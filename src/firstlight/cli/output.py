@@ -1,19 +1,13 @@
 """Deliver a result: a table or JSON on stdout, a file or a figure where the user wants one.
 
-Enters: a noun of ``results``. Leaves: text on stdout; a line on stderr for each file written.
-
-JSON here is strict (RFC 8259), which knows neither NaN nor infinities: NaN (not defined, not computed) becomes
-``null``, infinities become the strings ``"Infinity"`` and ``"-Infinity"``, because γ = ∞ is an answer. The object
-opens with ``"schema": "firstlight/<kind>"`` and ``"schema_version"``, which grows when a reader would have to change.
+Enters: a noun of ``results``. Leaves: text on stdout, as ``reporting`` words it; a line on stderr for each file
+written.
 """
 
 from __future__ import annotations
 
 import errno
-import json
-import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,21 +15,14 @@ import click
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from firstlight.results.labelled import Labelled
-
 __all__ = [
     "ARCHIVE",
     "FIGURE",
-    "JSON_SCHEMA_VERSION",
     "WritablePath",
     "announce",
-    "json_text",
     "print_result",
     "save_figure",
 ]
-
-JSON_SCHEMA_VERSION = 1
 
 ARCHIVE = (".nc",)
 """Suffixes of archives."""
@@ -67,24 +54,16 @@ class WritablePath(click.Path):
         return path
 
 
-def print_result(result: Labelled, *, as_json: bool) -> None:
+def print_result(result: Any, *, as_json: bool) -> None:
     """Print a result on stdout: as one JSON object, or as a table for people."""
     if as_json:
-        click.echo(json_text(result.kind, result.to_dict()))
+        from firstlight.reporting.strict_json import json_report
+
+        click.echo(json_report(result))
         return
-    from firstlight.cli.tables import print_table
+    from firstlight.reporting.terminal import print_report
 
-    print_table(result)
-
-
-def json_text(kind: str, plain: Mapping[str, Any]) -> str:
-    """Strict JSON of what ``to_dict`` gave, under its schema.
-
-    >>> json_text("profile", {"gamma": [0.5, float("inf"), float("nan")]})
-    '{"schema": "firstlight/profile", "schema_version": 1, "gamma": [0.5, "Infinity", null]}'
-    """
-    head = {"schema": f"firstlight/{kind}", "schema_version": JSON_SCHEMA_VERSION}
-    return json.dumps({**head, **_strict(plain)}, allow_nan=False, ensure_ascii=False)
+    print_report(result)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -96,17 +75,3 @@ def save_figure(figure: Figure, path: Path) -> None:
 def announce(path: Path) -> None:
     """Say on stderr that a file was written."""
     click.echo(f"wrote {path}", err=True)
-
-
-def _strict(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return {str(key): _strict(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_strict(item) for item in value]
-        case float() if math.isnan(value):
-            return None
-        case float() if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        case _:
-            return value

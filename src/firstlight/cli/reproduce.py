@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from firstlight.cli.output import print_result
 from firstlight.errors import CouldNotError, FirstlightError, UsageError
 
 if TYPE_CHECKING:
@@ -177,12 +178,5 @@ def _one(key: str, options: dict[str, Any]) -> Reproduction | FirstlightError:
 
 
 def _tell(made: Reproduction, *, as_json: bool) -> None:
-    if as_json:
-        from firstlight.cli.output import json_text
-
-        click.echo(json_text(made.kind, made.to_dict()))
-    else:
-        from firstlight.cli.tables import print_reproduction
-
-        print_reproduction(made)
+    print_result(made, as_json=as_json)
     sys.stdout.flush()
