@@ -22,7 +22,16 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.architecture.layers import Activation, Dense, Norm, Pool, Residual
+from firstlight.architecture.layers import (
+    Activation,
+    AdaptivePool,
+    Convolution,
+    Dense,
+    Norm,
+    Pool,
+    PositionPool,
+    Residual,
+)
 from firstlight.theory.kernels.kernel import Kernel
 from firstlight.theory.logarithms import exponential
 from firstlight.theory.population import Population
@@ -66,6 +75,8 @@ def _follow(
             out[id(step)] = carried
         elif isinstance(layer, Norm):
             carried = fresh = 0.0
+        elif isinstance(layer, Convolution | PositionPool | AdaptivePool):
+            carried = fresh = math.nan  # a kernel averages over positions too, which depend on each other
         elif id(step) in moments:
             elasticity, fresh = moments[id(step)]
             carried *= elasticity**2

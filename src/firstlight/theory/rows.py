@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from firstlight.architecture.layers import Activation, Dense, Norm, Pool, Residual
+from firstlight.architecture.layers import Activation, Convolution, Dense, Norm, Pool, Residual
 from firstlight.results.provenance import Coverage, CoverageEntry
 from firstlight.theory.propagation import Step, steps_in_order
 
@@ -19,7 +19,7 @@ INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivit
 
 
 def increments_of(steps: Sequence[Step[Any]]) -> dict[int, dict[str, float]]:
-    """δχ since the dense layer before (at a residual sum: since the stream entered it), split by cause."""
+    """δχ since the dense layer or convolution before (at a residual sum: since the stream entered it), split by cause."""
     found: dict[int, dict[str, float]] = {}
     logs = {"norm": 0.0, "activation": 0.0, "all": 0.0}
     for step in steps:
@@ -32,7 +32,7 @@ def increments_of(steps: Sequence[Step[Any]]) -> dict[int, dict[str, float]]:
             logs["norm"] += change
         elif isinstance(step.layer, Activation | Pool):
             logs["activation"] += change
-        if isinstance(step.layer, Dense | Residual):
+        if isinstance(step.layer, Convolution | Dense | Residual):
             found[id(step)] = {
                 "sensitivity_increment": math.exp(logs["all"]),
                 "sensitivity_increment_norm": math.exp(logs["norm"]),
