@@ -28,14 +28,14 @@ def markdown_report(noun: Any) -> str:
 
 
 def _lines(document: Document, level: int) -> list[str]:
-    lines = [f"{'#' * level} {escaped(document.title)}", ""]
+    lines = [f"{'#' * level} {_escaped(document.title)}", ""]
     if document.verdict is not None:
         verdict = document.verdict
         lines += [
-            f"{_MARKS[verdict.tone]} **{escaped(verdict.label)}.** {escaped(' '.join(verdict.sentences))}",
+            f"{_MARKS[verdict.tone]} **{_escaped(verdict.label)}.** {_escaped(' '.join(verdict.sentences))}",
             "",
         ]
-    lines += [line for text in document.origin.lines for line in (escaped(text), "")]
+    lines += [line for text in document.origin.lines for line in (_escaped(text), "")]
     if document.key_numbers:
         rows = tuple((item.name, item.text, item.remark) for item in document.key_numbers)
         lines += _table(Table(("", "value", ""), rows, 3))
@@ -45,7 +45,7 @@ def _lines(document: Document, level: int) -> list[str]:
     for section in document.sections:
         lines += _section(section, level + 1)
     for note in document.origin.notes if document.kind != "diagnosis" else ():
-        lines += [f"*{escaped(note)}*", ""]
+        lines += [f"*{_escaped(note)}*", ""]
     for column in document.columns:
         lines += _lines(column.without_sections(), level + 1)
     return lines
@@ -62,7 +62,7 @@ def _findings(document: Document) -> list[str]:
             raw=1,
         )
         remedies = {item.name: item for finding in shown for item in finding.remedies}
-        lines += [f"- {escaped(item.title)}: `{item.command}`" for item in remedies.values()]
+        lines += [f"- {_escaped(item.title)}: `{item.command}`" for item in remedies.values()]
         lines += [""] if remedies else []
     if rest:
         rows = tuple((f"**{item.id}**", *_row(item)) for item in rest)
@@ -84,17 +84,17 @@ def _row(item: FindingText) -> tuple[str, ...]:
 
 
 def _section(section: Section, level: int) -> list[str]:
-    body = [line for text in section.lead for line in (escaped(text), "")]
+    body = [line for text in section.lead for line in (_escaped(text), "")]
     for table in section.tables:
         body += _table(table)
-    body += [line for text in section.sentences for line in (escaped(text), "")]
+    body += [line for text in section.sentences for line in (_escaped(text), "")]
     if section.folded:
         return _folded(section.heading, body)
-    return ([f"{'#' * level} {escaped(section.heading)}", ""] if section.heading else []) + body
+    return ([f"{'#' * level} {_escaped(section.heading)}", ""] if section.heading else []) + body
 
 
 def _folded(heading: str, body: list[str]) -> list[str]:
-    return [f"<details><summary>{escaped(heading)}</summary>", "", *body, "</details>", ""]
+    return [f"<details><summary>{_escaped(heading)}</summary>", "", *body, "</details>", ""]
 
 
 def _table(table: Table, *, raw: int = 0) -> list[str]:
@@ -104,15 +104,15 @@ def _table(table: Table, *, raw: int = 0) -> list[str]:
         gap = (f"… {len(rows) - _ROWS:,} more", *[""] * (len(table.heads) - 1))
         rows = [*rows[: _ROWS // 2], gap, *rows[-(_ROWS // 2) :]]
     rule = ["---" if place < table.left else "---:" for place in range(len(table.heads))]
-    body = [[cell if place < raw else escaped(cell) for place, cell in enumerate(row)] for row in rows]
-    every = [[escaped(head) for head in table.heads], rule, *body]
+    body = [[cell if place < raw else _escaped(cell) for place, cell in enumerate(row)] for row in rows]
+    every = [[_escaped(head) for head in table.heads], rule, *body]
     return [*(f"| {' | '.join(cells)} |" for cells in every), ""]
 
 
-def escaped(text: str) -> str:
+def _escaped(text: str) -> str:
     r"""Text that shows as it is written.
 
-    >>> escaped("blocks.*|<b> 1 < 2")
+    >>> _escaped("blocks.*|<b> 1 < 2")
     'blocks.\\*\\|\\<b\\> 1 \\< 2'
     """
     flat = " ".join(text.split())
