@@ -140,7 +140,9 @@ def kind_of_slot(module: nn.Module) -> str:
     ['activation', 'norm', 'pool', 'pass', 'other']
     """
     kind = kind_of(module)
-    if kind == "channel norm":
+    if kind == "channel norm" or isinstance(
+        module, nn.LayerNorm | nn.RMSNorm
+    ):  # parametrized ones have parts
         return "norm"
     if isinstance(module, _NO_ACTIVATIONS):
         return "other"

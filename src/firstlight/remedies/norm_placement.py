@@ -23,11 +23,10 @@ from torch import fx, nn
 
 from firstlight.errors import ModelError, one_of
 from firstlight.measurement.batches import as_batches
-from firstlight.measurement.kinds import kind_of
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.measurement.selecting import chosen
 from firstlight.remedies.duplicating import duplicate
-from firstlight.remedies.flow import Call, Flow, parent_of
+from firstlight.remedies.flow import Call, Flow, kind_of_slot, parent_of
 from firstlight.remedies.following import flow_of, flows, is_leaf
 from firstlight.remedies.norm_widths import before_map, behind_map, normalized_width
 from firstlight.remedies.placing import (
@@ -182,8 +181,10 @@ def _planned(
         if first is not None:
             batch = batch.converted(first.dtype, first.device)
         flow = recorded(pristine, batch)
-        flow.calls = [call for call in flow.calls if call.kind != "norm" or call.slot in unseen]
-        plan.flows.append(flow)
+        flow.calls = [
+            call for call in flow.calls if _inside(f"{call.slot or call.caller}.", failed) is not None
+        ]
+        plan.flows = [part for part in seen if _inside(f"{part.scope}.", failed) is None] + [flow]
         parts = sorted({part for slot in unseen if (part := _inside(slot, failed)) is not None})
         plan.notes.append(
             f"seen only as they ran an example, not in every way their forward can take: {', '.join(parts)}"
@@ -223,10 +224,9 @@ def _possible(decision: Decision, wish: Wish) -> Decision:
 
 
 def _norms(model: nn.Module) -> list[str]:
-    return [name for name, module in model.named_modules(remove_duplicate=False) if kind_of(module) in _NORMS]
-
-
-_NORMS = ("norm", "channel norm")
+    return [
+        name for name, module in model.named_modules(remove_duplicate=False) if kind_of_slot(module) == "norm"
+    ]
 
 
 def _shared(model: nn.Module) -> dict[str, str]:
@@ -255,7 +255,7 @@ def _separate_functions(model: nn.Module) -> None:
 
 
 def _inside(slot: str, failed: dict[str, str]) -> str | None:
-    """The innermost part that could not be followed and holds the slot."""
+    """The innermost part that could not be followed and holds the slot; an address with a dot behind it may be it."""
     holders = [part for part in failed if part == "" or slot.startswith(f"{part}.")]
     return max(holders, key=len) if holders else None
 

@@ -196,24 +196,20 @@ def _block_before(norm: Call, wish: Wish) -> Decision | None:
     """The move back to its beginning: x → W1 → φ → norm → W2 → + x, or x → W1 → φ → W2 → norm → + x."""
     if wish.variant == "auto" and not isinstance(norm.module, nn.LayerNorm | nn.RMSNorm):
         return None
-    first: Call | None = norm
-    path: list[Call] = []
+    stream: Call | None = norm.inputs[0]
+    path: list[Call] = [norm]
     for _ in range(_LONGEST):
-        assert first is not None
-        source = first.only_input
-        if source is None:
-            return None
-        if len(source.users) > 1:
+        if stream is None or len(stream.users) > 1:
             break
-        path.append(source)
-        first = source
-    else:
+        path.append(stream)
+        stream = stream.only_input
+    if stream is None or len(stream.users) < 2:
         return None
-    stream = first.inputs[0]
+    first = _along(path[-1], lambda call: call.only_user)
     activations = [call for call in path if call.kind == "activation"]
-    if len(activations) != 1 or any(call.kind in ("norm", "sum") for call in path):
+    if len(activations) != 1 or any(call.kind in ("norm", "sum") for call in path[1:]):
         return None
-    if _end_of_branch(norm, stream) is None or first.kind not in ("dense", "convolution"):
+    if first is None or first.kind not in ("dense", "convolution") or _end_of_branch(norm, stream) is None:
         return None
     [activation] = activations
     at_end = _along(norm.inputs[0], lambda call: call.only_input) is not activation

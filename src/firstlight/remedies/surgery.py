@@ -107,8 +107,10 @@ def as_graph(
     if isinstance(graph, str):
         raise ModelError(f"{address or 'the model itself'} ({type(module).__name__}): {graph}")
     change(graph, module)
-    graph.lint()
-    made = fx.GraphModule(module, graph, class_name=type(module).__name__)
+    plain = fx.Graph()  # of no tracer of ours, which a pickle would have to find
+    plain.output(plain.graph_copy(graph, {}))
+    plain.lint()
+    made = fx.GraphModule(module, plain, class_name=type(module).__name__)
     made._modules.clear()
     made._modules.update(module._modules)
     made._parameters.update(module._parameters)
