@@ -60,7 +60,7 @@ def audit(
         from firstlight.data import load
 
         data = load(data)
-    options = {"quantities": "all", **measure_options}
+    options = {"quantities": "audit", **measure_options}
     profile = measure(model, data, **options)
     with random_state_preserved():
         module = drawing(model, seed=options.get("seed", 0), redraw=options.get("redraw")).module_of(0)

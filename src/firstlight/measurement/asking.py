@@ -1,7 +1,8 @@
 """Which quantities a measurement is asked for, and what each needs: a pass, a tangent, a covariance.
 
 ``"standard"`` is the guesses and what one pass of the data gives at once; ``"all"`` adds rank, noise and
-gradient.
+gradient; ``"audit"`` is what ``diagnose`` looks at: further numbers of the whole network, and no more than its checks
+ask for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from firstlight.errors import one_of
 
-__all__ = ["ALL", "STANDARD", "Asked", "asked_for"]
+__all__ = ["ALL", "AUDIT", "STANDARD", "Asked", "asked_for"]
 
 STANDARD = (
     "guesses",
@@ -25,6 +26,10 @@ STANDARD = (
 _INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivity_increment_activation")
 _NOISE = ("noise_variance", "noise_effective_rank", "sensitivity", *_INCREMENTS)
 ALL = (*STANDARD, "effective_rank", *_NOISE, "gradient_scale")
+WHOLE = ("dead_units", "logits", "inputs", "structure")
+"""Dead units by layer; numbers of the whole network: its logits, its inputs, what reads which layer."""
+AUDIT = (*STANDARD, "effective_rank", "noise_variance", "sensitivity", "gradient_scale", *WHOLE)
+_SETS = {"standard": STANDARD, "all": ALL, "audit": AUDIT}
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,13 @@ def asked_for(quantities: str | Iterable[str]) -> Asked:
     (4, 0)
     """
     if isinstance(quantities, str):
-        quantities = {"standard": STANDARD, "all": ALL}.get(quantities, (quantities,))
+        quantities = (quantities,)
     names: set[str] = set()
     for name in quantities:
-        if name == "standard":
-            names.update(STANDARD)
-        elif name in ALL:
+        if name in _SETS:
+            names.update(_SETS[name])
+        elif name in ALL or name in WHOLE:
             names.add(name)
         else:
-            raise one_of("measure(quantities)", name, ["standard", "all", *ALL])
+            raise one_of("measure(quantities)", name, [*_SETS, *ALL, *WHOLE])
     return Asked(frozenset(names))

@@ -60,7 +60,8 @@ def observations(
 def members_at_once(setting: Setting) -> int:
     """How many members share a call: 1 for the loop."""
     asked, batches = setting.asked, setting.batches
-    if asked.noise or asked.names & {"effective_rank", "gradient_scale"} or batches.largest is None:
+    alone = {"effective_rank", "gradient_scale", "dead_units", "logits"}
+    if asked.noise or asked.names & alone or batches.largest is None:
         return 1
     if setting.work * batches.largest > _SMALL_WORK or any(
         tap.kind == "container" for tap in setting.plan.taps

@@ -23,6 +23,7 @@ class Gathered:
         self._blocks: list[dict[str, NDArray[np.float64]]] = []
         self._counts: list[NDArray[np.int64]] = []
         self._ties: list[float] = []
+        self._whole: list[dict[str, float]] = []
         self._recent: list[Seen] = []
         self._done = 0
         self.samples = 0
@@ -51,6 +52,12 @@ class Gathered:
         self._stack()
         return (np.concatenate(self._counts), np.array(self._ties)) if self._counts else None
 
+    @property
+    def whole(self) -> dict[str, NDArray[np.float64]]:
+        """Numbers of the whole network, (init,) by name."""
+        self._stack()
+        return {name: np.array([row[name] for row in self._whole]) for name in next(iter(self._whole), {})}
+
     def _stack(self) -> None:
         recent, self._recent = self._recent, []
         if not recent:
@@ -59,6 +66,7 @@ class Gathered:
         self._blocks.append(
             {name: np.stack([item.values[name] for item in recent]) for name in recent[0].values}
         )
+        self._whole += [item.whole for item in recent if item.whole]
         counted = [item.guesses for item in recent if item.guesses is not None]
         if counted:
             self._counts.append(np.stack([item.counts.numpy() for item in counted]))

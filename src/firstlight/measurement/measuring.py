@@ -20,8 +20,10 @@ from firstlight.measurement.batches import as_batches
 from firstlight.measurement.ensembles import observations
 from firstlight.measurement.gathering import Gathered
 from firstlight.measurement.initialization import Draw, drawing
+from firstlight.measurement.input_statistics import input_statistics
 from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.observing import OUTPUT, Seen, Setting, layer_keys
+from firstlight.measurement.reading_activations import activations_behind, normed_by
 from firstlight.measurement.scouting import settle
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.measurement.summarizing import ratio_of_averages, summarize
@@ -65,7 +67,8 @@ def measure(
             any iterable of batches, or the name of a data set.
         inits: How many initializations; with ``precision``, at most.
         seed: Names the initializations: number ``i`` of a seed is the same for ever.
-        quantities: ``"standard"`` (guesses and what one pass gives), ``"all"``, or names.
+        quantities: ``"standard"`` (guesses and what one pass gives), ``"all"``, ``"audit"`` (what ``diagnose``
+            looks at), or names.
         layers: Names, fnmatch patterns, ``re:`` expressions, ``~`` exclusions, or a predicate of (name,
             module); ``"standard"`` is every dense, convolutional and norm output, ``"output"`` the output
             alone. The output is always there, last.
@@ -111,9 +114,10 @@ def measure(
             )
             notes += [*draw.notes, *found]
             seen = _ensemble(draw, prepare, setting, inits, precision, progress, notes)
+            data = input_statistics(setting.batches) if "inputs" in asked else {}
         finally:
             batches.close()
-    return _profile(seen, setting, draw, mode, inits, precision, notes)
+    return _profile(seen, setting, draw, mode, precision, notes, data)
 
 
 def _check(inits: int, seed: int, mode: str, precision: float | None, redraw: object) -> None:
@@ -212,9 +216,9 @@ def _profile(
     setting: Setting,
     draw: Draw,
     mode: str,
-    inits: int,
     precision: float | None,
     notes: list[str],
+    data: dict[str, float],
 ) -> Profile:
     plan, keys = setting.plan, layer_keys(setting.plan)
     kinds = [tap.kind for tap in plan.taps] + ([OUTPUT] if plan.output is None else [])
@@ -247,9 +251,27 @@ def _profile(
         provenance=provenance,
         coverage=Coverage((*entries, *plan.unseen)),
         guesses=_guesses(seen),
-        extra=_mean_std_ratio(seen) if "gamma" in setting.asked else None,
+        extra={
+            **(_mean_std_ratio(seen) if "gamma" in setting.asked else {}),
+            **{f"{name}_init": variable("init", values) for name, values in seen.whole.items()},
+            **{name: variable((), value) for name, value in data.items()},
+        },
         kinds=["norm" if kind == "channel norm" else kind for kind in kinds],
+        coordinates=_structure(setting) if "structure" in setting.asked else None,
     )
+
+
+def _structure(setting: Setting) -> dict[str, Variable]:
+    """Units and positions of each layer, the activation that reads it, and the one that it normalizes; "" for none."""
+    plan, keys = setting.plan, layer_keys(setting.plan)
+    taps = {tap.key: tap for tap in plan.taps}
+    behind, normed = activations_behind(plan), normed_by(plan)
+    return {
+        "units": variable("layer", [taps[key].units if key in taps else 0 for key in keys]),
+        "positions": variable("layer", [taps[key].positions if key in taps else 0 for key in keys]),
+        "activation_behind": variable("layer", [behind.get(key, "") for key in keys]),
+        "activation_normed": variable("layer", [normed.get(key, "") for key in keys]),
+    }
 
 
 def _mean_std_ratio(seen: Gathered) -> dict[str, Variable]:

@@ -23,8 +23,16 @@ from firstlight.measurement.batches import Batch, Batches
 from firstlight.measurement.gradients import gradient_scales
 from firstlight.measurement.increments import increments, route
 from firstlight.measurement.layouts import arranged, rows_of
-from firstlight.measurement.observables import effective_rank, guessing, moments, noise
+from firstlight.measurement.observables import (
+    dead_units,
+    effective_rank,
+    guessing,
+    logits,
+    moments,
+    noise,
+)
 from firstlight.measurement.outputs import answer
+from firstlight.measurement.reading_activations import speakers
 from firstlight.measurement.seeding import initialization_seed, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
@@ -90,12 +98,14 @@ class Seen:
         guesses: Guess counts, where they were asked for.
         samples: Samples run.
         batch_sizes: Sizes of the batches.
+        whole: Numbers of the whole network.
     """
 
     values: dict[str, NDArray[np.float64]]
     guesses: guessing.GuessCounts | None
     samples: int = 0
     batch_sizes: set[int] = field(default_factory=set)
+    whole: dict[str, float] = field(default_factory=dict)
 
 
 def layer_keys(plan: Plan) -> list[str]:
@@ -168,6 +178,8 @@ class _Watch:
         self.ranks: dict[str, effective_rank.RankState] = {}
         self.noise_ranks: dict[str, effective_rank.RankState] = {}
         self.guesses: guessing.GuessCounts | None = None
+        self.logits: logits.LogitState | None = None
+        self.extremes: dict[str, dead_units.Extremes] = {}
         self.samples, self.sizes = 0, set[int]()
         self.rescaling = Rescaling(plan)
         self.reduces = bool(asked.order or asked.noise or "effective_rank" in asked)
@@ -176,6 +188,9 @@ class _Watch:
         self.taps = plan.taps if self.reduces else ()
         if self.route is not None:
             self.taps = (*self.taps, *self.route.auxiliary)
+        self.speakers = speakers(plan) if "dead_units" in asked else {}
+        known = {tap.key for tap in self.taps}
+        self.watched = tuple(tap for tap in plan.ran if tap.key in self.speakers and tap.key not in known)
 
     def take(self, module: nn.Module, batch: Batch) -> None:
         """Run one batch."""
@@ -183,7 +198,7 @@ class _Watch:
         self.sizes.add(batch.size)
         entered: dict[str, tuple[Tensor, Tensor]] = {}
         with ExitStack() as stack:
-            begin = stack.enter_context(tapped(module, self.taps, self._listen))
+            begin = stack.enter_context(tapped(module, (*self.taps, *self.watched), self._listen))
             begin()
             if self.asked.noise:
                 stack.enter_context(tangent_mode())
@@ -191,7 +206,7 @@ class _Watch:
                 stack.enter_context(self.rescaling.hooked(module))
             tensor, _ = answer(run(module, batch))
             signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
-            self._guess(signal)
+            self._guess(signal, batch.target)
             if self.plan.output is None and self.reduces:
                 self._reduce(OUTPUT, signal, tangent, self.setting.output_axis, self.rescaling.exponent)
             for signal, tangent in entered.values():
@@ -206,6 +221,8 @@ class _Watch:
         for name, ranks in (("effective_rank", self.ranks), ("noise_effective_rank", self.noise_ranks)):
             if ranks:
                 values[name] = {key: effective_rank.finalize(state) for key, state in ranks.items()}
+        if self.extremes:
+            values["dead_units"] = self._dead_units()
         if self.asked.noise:
             logs = {key: noise.finalize(state) for key, state in self.noise.items()}
             values["log_noise_variance"] = logs
@@ -213,7 +230,16 @@ class _Watch:
                 values["log_sensitivity"] = self._log_sensitivity(logs, values["data_variance"])
             if self.route is not None:
                 values.update(increments(self.route, values["log_sensitivity"]))
-        return Seen(packed(values, self.plan), self.guesses, self.samples, self.sizes)
+        whole = {} if self.logits is None else logits.finalize(self.logits)
+        return Seen(packed(values, self.plan), self.guesses, self.samples, self.sizes, whole)
+
+    def _dead_units(self) -> dict[str, float]:
+        """By layer the share of the activation that it speaks for; the greatest, where it speaks for several."""
+        shares: dict[str, float] = {}
+        for key, state in self.extremes.items():
+            layer = self.speakers[key]
+            shares[layer] = max(shares.get(layer, 0.0), dead_units.finalize(state))
+        return shares
 
     def _log_sensitivity(self, noises: dict[str, float], variances: dict[str, float]) -> dict[str, float]:
         """Logarithm of χ at each point; the input's is 0."""
@@ -223,7 +249,12 @@ class _Watch:
 
     def _listen(self, tap: Tap, tensor: Tensor, args: Any) -> None:
         signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
-        self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent)
+        if tap.key in self.speakers:
+            rows = rows_of(signal, tap.axis)
+            state = self.extremes.get(tap.key) or dead_units.init(rows.shape[1])
+            self.extremes[tap.key] = dead_units.update(state, rows)
+        if tap not in self.watched:
+            self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent)
 
     def _reduce(self, key: str, signal: Tensor, tangent: Tensor | None, axis: int, exponent: int) -> None:
         """Take one output into the states of its layer."""
@@ -248,9 +279,17 @@ class _Watch:
             rows = rows_of(part, axis, self.setting.positions.get(key))
             self.noise_ranks[key] = effective_rank.update(rank, rows)
 
-    def _guess(self, logits: Tensor) -> None:
-        if self.setting.label_axis is not None:
-            self.guesses = guessed(self.guesses, logits, self.setting.label_axis, self.moments)
+    def _guess(self, output: Tensor, target: Any) -> None:
+        axis = self.setting.label_axis
+        if axis is None:
+            return
+        if "logits" in self.asked:
+            rows = rows_of(output, axis)  # (sample · position, label)
+            state = self.logits or logits.init(rows.shape[1])
+            self.logits = logits.update(state, rows, logits.targets_of(target, *rows.shape))
+            # What is not finite is told by its share; for the guesses it is a tie of all labels.
+            output = torch.where(torch.isfinite(output).all(axis, keepdim=True), output, 0.0)
+        self.guesses = guessed(self.guesses, output, axis, self.moments)
 
 
 def guessed(

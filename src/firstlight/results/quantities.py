@@ -113,5 +113,11 @@ QUANTITIES: dict[str, Quantity] = {
             True,
             "⟨(∂L/∂x^l)²⟩",
         ),
+        Quantity(
+            "dead_units",
+            "dead",
+            "share of units of the activation behind the layer that are constant over all data",
+            False,
+        ),
     )
 }
