@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from firstlight.results.trajectory import Trajectory as Trajectory
     from firstlight.theory.phases import phases as phases
     from firstlight.theory.predicting import predict as predict
+    from firstlight.training.tracking import track as track
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _HOMES = {
     "measure": "firstlight.measurement.measuring",
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",
+    "track": "firstlight.training.tracking",
     "report": "firstlight.reporting.reporting",
     "reproduce": "firstlight.papers.reproducing",
 }
