@@ -807,6 +807,9 @@ def test_pools_of_positions_are_built_as_they_were_read() -> None:
     module = nn.Sequential(
         nn.Conv2d(2, 3, 3, dilation=2, padding=2, padding_mode="reflect"),
         nn.AvgPool2d(2, padding=1, count_include_pad=False, ceil_mode=True),
+        nn.BatchNorm2d(3),
+        nn.GroupNorm(1, 3),
+        nn.LayerNorm((3, 4, 4)),
         nn.AdaptiveAvgPool2d((None, 2)),
     )
     built = Blueprint.read(module).build(seed=0)

@@ -7,15 +7,16 @@ names are the addresses of the layers. Weights are N(0, σ_w²/fan_in), biases N
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 import torch
 from torch import Tensor, nn
 
 from firstlight.architecture import layers as words
 from firstlight.architecture.torch_activations import as_module
-from firstlight.errors import ModelError
+from firstlight.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from firstlight.architecture.blueprint import Blueprint
@@ -52,12 +53,24 @@ def build(blueprint: Blueprint, seed: int | None = None) -> nn.Module:
 
     Raises:
         ModelError: A layer that no module can be made of, with its address.
+        UsageError: A seed that is no whole number from 0 to 2⁶⁴ − 1.
     """
+    generator = None if seed is None else torch.Generator().manual_seed(_seed(seed))
     with torch.random.fork_rng(devices=[]):  # the classes' own draws, replaced below, must not be felt
         module = _sequence(blueprint.layers, within="")
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
     initialize(blueprint, module, generator)
     return module
+
+
+def _seed(given: object) -> int:
+    seed = -1
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
+        seed = operator.index(given)
+    if not 0 <= seed < 2**64:
+        raise UsageError(
+            f"build(seed): expected a whole number from 0 to 2^64 - 1, or None for torch's own state, got {given!r}"
+        )
+    return seed
 
 
 @torch.no_grad()
@@ -145,7 +158,8 @@ def _module(layer: words.Layer) -> nn.Module:
         case words.Convolution():
             return _convolution(layer)
         case words.Norm(kind="batch"):
-            return nn.BatchNorm1d(layer.width, eps=layer.epsilon)
+            kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+            return kinds[layer.axes - 1](layer.width, eps=layer.epsilon)
         case words.Norm(kind="layer", whole=True):
             return nn.GroupNorm(1, layer.width, eps=layer.epsilon)
         case words.Norm(kind="layer"):

@@ -66,7 +66,8 @@ class Norm:
     """Normalization with scale 1 and shift 0; ``kind`` is ``"batch"``, ``"layer"`` or ``"rms"``.
 
     A layer or RMS norm takes the last axis together; ``shape`` names the last axes where they are several, and
-    ``whole`` says that it takes all of a sample (a group norm of one group).
+    ``whole`` says that it takes all of a sample (a group norm of one group). ``axes`` is how many axes of positions
+    the class of a batch norm takes with the samples (``BatchNorm1d`` one or none).
     """
 
     address: str
@@ -75,6 +76,7 @@ class Norm:
     epsilon: float = 1e-5
     shape: tuple[int, ...] = ()
     whole: bool = False
+    axes: int = 1
 
 
 @dataclass(frozen=True)

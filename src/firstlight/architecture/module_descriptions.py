@@ -226,7 +226,8 @@ class Describer:
         scale, shift = getattr(module, "weight", None), getattr(module, "bias", None)
         shape = tuple(getattr(module, "normalized_shape", ()))
         whole = isinstance(module, nn.GroupNorm)
-        norm = Norm(address, kind, width, epsilon, shape if len(shape) > 1 else (), whole)
+        axes = 2 if isinstance(module, nn.BatchNorm2d) else 3 if isinstance(module, nn.BatchNorm3d) else 1
+        norm = Norm(address, kind, width, epsilon, shape if len(shape) > 1 else (), whole, axes)
         if isinstance(shift, Tensor) and not shift.is_meta and bool((shift != 0).any()):
             return [
                 Unmodelled(

@@ -19,7 +19,7 @@ INCREMENTS = ("sensitivity_increment", "sensitivity_increment_norm", "sensitivit
 
 
 def increments_of(steps: Sequence[Step[Any]]) -> dict[int, dict[str, float]]:
-    """δχ since the dense layer or convolution before (at a residual sum: since the stream entered it), split by cause."""
+    """δχ since the dense layer or convolution before (at a residual sum: since the stream entered), by cause."""
     found: dict[int, dict[str, float]] = {}
     logs = {"norm": 0.0, "activation": 0.0, "all": 0.0}
     for step in steps:

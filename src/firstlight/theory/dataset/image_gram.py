@@ -409,10 +409,12 @@ class ImageGram(Gram):
             )
         points = self.points
         logs = self.log_noise.reshape(-1, points)
+        with np.errstate(invalid="ignore"):
+            log_noise = np.logaddexp.reduce(logs, axis=0) - math.log(self.positions)
         flat = DenseGram(
             scales=np.ones(points),
             log_scale=self.log_scale,
-            log_noise=np.logaddexp.reduce(logs, axis=0) - math.log(self.positions),
+            log_noise=log_noise,
             common=None if self.common is None else self.common.reshape(-1, points).mean(axis=0),
             batches=self.batches,
             observed=self.observed,

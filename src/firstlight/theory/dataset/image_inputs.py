@@ -31,12 +31,21 @@ from firstlight.architecture.layers import (
 )
 from firstlight.errors import DataError, one_of
 from firstlight.theory.covariance import NoRuleError
-from firstlight.theory.dataset.gram import batches_of
+from firstlight.theory.dataset.gram import Statistics, batches_of
 from firstlight.theory.dataset.image_gram import ImageGram
 from firstlight.theory.dataset.position_pairs import PositionPairs
 from firstlight.theory.dataset.positions import pool_matrix, pooled_shape, sources
 
-__all__ = ["MEMORY", "POSITIONS", "Held", "axes_of_positions", "gram_of_images", "held_positions"]
+__all__ = [
+    "MEMORY",
+    "POSITIONS",
+    "Held",
+    "axes_of_positions",
+    "gram_of_images",
+    "held_positions",
+    "images_of",
+    "statistics_of_images",
+]
 
 Array = NDArray[np.float64]
 
@@ -77,6 +86,24 @@ def axes_of_positions(layers: Sequence[Layer]) -> int | None:
         if isinstance(layer, Dense | Activation | Unmodelled) or getattr(layer, "kind", "") == "Flatten":
             return None
     return None
+
+
+def images_of(data: Array, layers: Sequence[Layer]) -> Array | None:
+    """The inputs as (n, channels, …), where the network reads positions; None where it reads none."""
+    axes = axes_of_positions(layers)
+    if axes is None:
+        return None
+    first = next((layer for layer in walk(tuple(layers)) if isinstance(layer, Convolution)), None)
+    channels = first.in_channels if first is not None else data.shape[1] if data.ndim > 1 else 0
+    if data.ndim != axes + 2 or data.shape[1] != channels:
+        expected = ", ".join(
+            ["n", str(channels or "channels"), *["length", "height, width"][axes - 1 : axes]]
+        )
+        raise DataError(
+            f"predict(data): expected inputs ({expected}) as the network's first layer reads them, "
+            f"got shape {data.shape}"
+        )
+    return np.asarray(data, dtype=np.float64)
 
 
 def gram_of_images(
@@ -122,6 +149,18 @@ def gram_of_images(
         channels=channels,
         everything=everything,
     )
+
+
+def statistics_of_images(images: Array) -> Statistics:
+    """C and V of the inputs over points and positions, noise of mean square 1.
+
+    >>> round(math.exp(statistics_of_images(np.array([[[1.0, 3.0]], [[2.0, 2.0]]])).log_data), 12)
+    0.5
+    """
+    values = images.swapaxes(0, 1).reshape(images.shape[1], -1)  # (channel, row)
+    with np.errstate(divide="ignore"):
+        center, data = np.log(np.mean(values.mean(axis=1) ** 2)), np.log(np.mean(values.var(axis=1)))
+        return Statistics(float(center), float(data), 0.0, float(np.logaddexp(center, data)))
 
 
 def held_positions(
@@ -200,7 +239,7 @@ def _gigabytes(layers: Sequence[Layer], size: int, shape: Sequence[int], *, ever
             kept += stored(there) if inside else 0
         return peak
 
-    return 8e-9 * size**2 * most(layers, tuple(shape), False)
+    return 8e-9 * size**2 * (stored(shape) + most(layers, tuple(shape), False))  # the inputs stay alive
 
 
 def _along(
