@@ -6,9 +6,10 @@ Enters: a Diagnosis. Leaves: its Document. What the user typed as model and data
 
 from __future__ import annotations
 
+from firstlight.reporting.amounts import amount
 from firstlight.reporting.comparison_pages import comparison_section
-from firstlight.reporting.document import Document, FindingText, Section, Table
-from firstlight.reporting.finding_pages import finding_text, status_words
+from firstlight.reporting.document import Document, KeyNumber, Section, Table
+from firstlight.reporting.finding_pages import finding_text
 from firstlight.reporting.layer_tables import layer_table
 from firstlight.reporting.profile_pages import coverage_section, how_section, key_numbers, origin_of, title_of
 from firstlight.reporting.prognosis_words import prognosis_row
@@ -17,13 +18,20 @@ from firstlight.reporting.verdicts import verdict_of
 from firstlight.results.diagnosis import Diagnosis
 from firstlight.results.finding import SEVERITIES, STATUSES, Finding
 
-__all__ = ["diagnosis_page", "finding_rows", "typed_of"]
+__all__ = ["diagnosis_page"]
+
+_REGIME_WORDS = {
+    "neutral-start": "no favourite",
+    "weak-prejudice": "a mild favourite",
+    "deep-prejudice": "most guesses go to one class",
+}
+"""What the regimes of γ mean, in a few words."""
 
 
 def diagnosis_page(diagnosis: Diagnosis) -> Document:
     """The Document of a Diagnosis."""
     inits = int(diagnosis.profile.provenance.settings.get("inits", 0) or 0)
-    typed = typed_of(diagnosis)
+    typed = _typed(diagnosis)
     findings = tuple(
         finding_text(finding, inits=inits, typed=typed) for finding in sorted(diagnosis.findings, key=_rank)
     )
@@ -33,7 +41,7 @@ def diagnosis_page(diagnosis: Diagnosis) -> Document:
         title_of(diagnosis.profile.provenance),
         origin_of(diagnosis.profile),
         verdict_of(diagnosis),
-        key_numbers(diagnosis.profile),
+        _key_numbers(diagnosis),
         findings,
         (Table(("question", "answer", "why"), prognoses, 3, "what training will look like", wraps=True),)
         if prognoses
@@ -42,25 +50,29 @@ def diagnosis_page(diagnosis: Diagnosis) -> Document:
     )
 
 
-def typed_of(diagnosis: Diagnosis) -> Typed:
+def _typed(diagnosis: Diagnosis) -> Typed:
     """What the user typed as MODEL and ``--data``."""
     typed = diagnosis.extra.get("typed", {})
     return str(typed.get("model", "MODEL")), str(typed.get("data", "DATA"))
 
 
-def finding_rows(findings: tuple[FindingText, ...]) -> Table:
-    """Findings as a table: what, how it stands, where, how much, against what."""
-    rows = tuple(
-        (
-            item.id,
-            status_words(item),
-            item.layer,
-            item.amount,
-            item.threshold.partition(":")[0],
-        )
-        for item in findings
+def _key_numbers(diagnosis: Diagnosis) -> tuple[KeyNumber, ...]:
+    """Those of the profile, with the γ that the regime was judged by, so that a page has one γ of the guesses."""
+    judged = [
+        finding
+        for finding in diagnosis.findings
+        if finding.id in _REGIME_WORDS and finding.quantity == "gamma"
+    ]
+    if not judged:
+        return key_numbers(diagnosis.profile)
+    finding = judged[0]
+    found = [_REGIME_WORDS[item.id] for item in judged if item.status in ("found", "undecided")]
+    samples = diagnosis.profile.provenance.settings.get("samples")
+    counted = f"; the scatter of {samples:,} samples is taken off" if samples else ""
+    own = KeyNumber(
+        "γ of the output", amount(finding.value, finding.low, finding.high), f"{' or '.join(found)}{counted}"
     )
-    return Table(("looked for", "verdict", "layer", "value (interval)", "threshold"), rows, 5)
+    return tuple(own if item.name == own.name else item for item in key_numbers(diagnosis.profile))
 
 
 def _rank(finding: Finding) -> tuple[int, int]:

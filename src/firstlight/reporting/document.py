@@ -179,6 +179,15 @@ class Document:
         """The findings of those statuses."""
         return (finding for finding in self.findings if finding.status in statuses)
 
+    @property
+    def remedies(self) -> tuple[tuple[RemedyText, tuple[str, ...]], ...]:
+        """Each remedy once, with the ids of the findings that it would change."""
+        answered: dict[RemedyText, dict[str, None]] = {}
+        for finding in self.with_status("found"):
+            for remedy in finding.remedies:
+                answered.setdefault(remedy, {})[finding.id] = None
+        return tuple((remedy, tuple(ids)) for remedy, ids in answered.items())
+
     def without_sections(self) -> Document:
         """The same without its closing sections."""
         return replace(self, sections=())

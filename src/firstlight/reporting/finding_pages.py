@@ -45,7 +45,6 @@ def status_words(finding: FindingText | Finding) -> str:
 def finding_text(finding: Finding, *, inits: int = 0, typed: Typed = ("MODEL", "DATA")) -> FindingText:
     """One finding in words."""
     words = words_for(finding)
-    mechanism = finding.status in ("found", "undecided")
     return FindingText(
         id=finding.id,
         title=words.title if finding.found else words.question[:1].upper() + words.question[1:],
@@ -56,9 +55,9 @@ def finding_text(finding: Finding, *, inits: int = 0, typed: Typed = ("MODEL", "
         amount=amount_of(finding),
         threshold=_threshold_of(finding),
         sentences=_sentences(finding, inits),
-        because=finding.because if mechanism else "",
-        reference=finding.reference if mechanism else "",
-        remedies=tuple(remedy_text(name, typed) for name in finding.remedies) if mechanism else (),
+        because=finding.because if finding.found else "",
+        reference=finding.reference if finding.found else "",
+        remedies=tuple(remedy_text(name, typed) for name in finding.remedies) if finding.found else (),
     )
 
 

@@ -61,9 +61,10 @@ def _findings(document: Document) -> list[str]:
             Table(("finding", "verdict", "where", "value (interval)", "threshold", "what it means"), rows, 6),
             raw=1,
         )
-        remedies = {item.name: item for finding in shown for item in finding.remedies}
-        lines += [f"- {_escaped(item.title)}: `{item.command}`" for item in remedies.values()]
-        lines += [""] if remedies else []
+        lines += ["What would change it:", ""] if document.remedies else []
+        for remedy, ids in document.remedies:
+            lines.append(f"- {_escaped(remedy.title)} ({', '.join(ids)}): `{remedy.command}`")
+        lines += [""] if document.remedies else []
     if rest:
         rows = tuple((f"**{item.id}**", *_row(item)) for item in rest)
         table = _table(

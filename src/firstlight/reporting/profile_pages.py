@@ -18,7 +18,6 @@ from firstlight.results.profile import Profile
 from firstlight.results.provenance import Provenance
 
 __all__ = [
-    "REGIMES",
     "coverage_section",
     "how_section",
     "key_numbers",
@@ -27,7 +26,7 @@ __all__ = [
     "title_of",
 ]
 
-REGIMES = {
+_REGIMES = {
     "neutral": "no favourite",
     "weak prejudice": "a mild favourite",
     "deep prejudice": "most guesses go to one class",
@@ -88,7 +87,7 @@ def key_numbers(profile: Profile) -> tuple[KeyNumber, ...]:
     if "gamma" in profile and profile.layers:
         value = float(profile.variables["gamma"].values[-1])
         named = regime(value) if value >= 0 else ""
-        remark = f"{named}: {REGIMES.get(named, named)}" if named else ""
+        remark = f"{named}: {_REGIMES.get(named, named)}" if named else ""
         found.append(KeyNumber("γ of the output", cell(profile, "gamma", len(profile.layers) - 1), remark))
     if "sensitivity" in profile and profile.layers:
         last = float(profile.variables["sensitivity"].values[-1])

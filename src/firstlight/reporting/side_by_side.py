@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from firstlight.errors import UsageError
-from firstlight.reporting.document import Document, Section, Table
+from firstlight.reporting.document import Document, Origin, Section, Table
 from firstlight.reporting.documents import document_of
 from firstlight.reporting.finding_pages import status_words
 
@@ -40,12 +40,16 @@ def side_by_side(nouns: Sequence[Any]) -> Document:
         )
         for key in keys
     )
+    if all(column.verdict for column in columns):
+        labels = (column.verdict.label if column.verdict else "" for column in columns)
+        numbers = (("verdict", *labels), *numbers)
+    same = all(column.origin == columns[0].origin for column in columns)
     tables = [Table(heads, numbers, 1 + len(names), "what matters most", wraps=True)]
     tables += _finding_table(heads, columns)
     return Document(
         "side_by_side",
         f"{len(columns)} networks side by side",
-        columns[0].origin,
+        columns[0].origin if same else Origin(),
         sections=(Section("Side by side", tables=tuple(tables)),),
         columns=columns,
     )

@@ -103,6 +103,12 @@ def _findings(console: Console, document: Document) -> None:
         )
         for item in shown:
             _finding(console, item)
+    if document.remedies:
+        console.print("What would change it", style="bold")
+        for remedy, ids in document.remedies:
+            _paragraph(console, f"{remedy.title} ({', '.join(ids)})", more="      ")
+            console.print(_continued(remedy.command, console.width - 6), style="cyan", soft_wrap=True)
+        console.print()
     for status, words in (("absent", "looked for and not found"), ("unknown", "could not be looked at")):
         names = list(dict.fromkeys(item.id for item in document.with_status(status)))
         if names:
@@ -117,12 +123,24 @@ def _finding(console: Console, item: FindingText) -> None:
     if item.because:
         source = f" ({item.reference})" if item.reference else ""
         _paragraph(console, f"Why: {item.because}{source}")
-    for remedy in item.remedies:
-        _paragraph(console, f"→ {remedy.title}:")
-        console.print(
-            f"      {remedy.command}", style="cyan", soft_wrap=True
-        )  # whole, so that it can be copied
     console.print()
+
+
+def _continued(command: str, width: int) -> str:
+    r"""The command, on as many lines as it needs, so that all of them can be copied at once.
+
+    >>> print(_continued("firstlight repair nets.py:make --data cifar10 --remedy seed_choice", 50))
+          firstlight repair nets.py:make --data cifar10 \
+            --remedy seed_choice
+    """
+    lines = [""]
+    for word in command.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
+            lines[-1] += " \\"
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return "\n".join(f"      {line}" for line in lines)
 
 
 def _section(console: Console, section: Section) -> None:

@@ -18,6 +18,19 @@ __all__ = ["verdict_of"]
 
 _REGIMES = ("deep-prejudice", "weak-prejudice", "neutral-start")
 _BIAS = (*_REGIMES, "prejudice-grows-with-depth", "norm-before-activation")
+_BETWEEN = {
+    ("weak-prejudice", "neutral-start"): (
+        "Starts with a mild favourite at most",
+        "Before it has learned anything, this network favours no class or mildly favours one; there are not enough "
+        "initializations to tell which.",
+    ),
+    ("deep-prejudice", "weak-prejudice"): (
+        "Starts with a favourite",
+        "Before it has learned anything, this network favours one class, mildly or strongly; there are not enough "
+        "initializations to tell which.",
+    ),
+}
+"""What is known where two regimes are still open: a label and a sentence."""
 _NAMED = 3
 """Findings that the verdict names; it counts the others."""
 
@@ -28,20 +41,22 @@ def verdict_of(diagnosis: Diagnosis) -> Verdict:
     regime = next((name for name in _REGIMES if name in found), "")
     others = [finding for finding in found.values() if finding.id not in _BIAS]
     others = sorted(others, key=lambda finding: (not finding.failed, finding.severity != "warn"))
-    open_questions = [finding for finding in diagnosis.undecided if finding.id not in found]
-    sentences = [_start(diagnosis, regime), *_rest(diagnosis, others)]
+    told = {*found, *_REGIMES}
+    open_questions = {finding.id: finding for finding in diagnosis.undecided if finding.id not in told}
+    undecided = tuple(name for name in _REGIMES if any(item.id == name for item in diagnosis.undecided))
+    sentences = [_start(diagnosis, regime, undecided), *_rest(diagnosis, regime, others)]
     if open_questions:
-        names = _listed([words_for(finding).question for finding in open_questions])
+        names = _listed([words_for(finding).question for finding in open_questions.values()])
         sentences.append(f"There are not enough initializations to tell about: {names}.")
     if diagnosis.failed:
         names = _listed([finding.id for finding in diagnosis.failed])
         return Verdict(
             "fail", "Does not meet the policy", (*sentences, f"The policy does not allow: {names}.")
         )
-    return Verdict(*_sound(regime, others, bool(open_questions)), tuple(sentences))
+    return Verdict(*_sound(regime, others, undecided), tuple(sentences))
 
 
-def _sound(regime: str, others: list[Finding], undecided: bool) -> tuple[str, str]:
+def _sound(regime: str, others: list[Finding], undecided: tuple[str, ...]) -> tuple[str, str]:
     if any(finding.severity == "warn" for finding in others):
         return "warn", "Worth a closer look"
     if regime == "neutral-start":
@@ -50,10 +65,12 @@ def _sound(regime: str, others: list[Finding], undecided: bool) -> tuple[str, st
         return "note", "Starts with a mild favourite"
     if regime == "deep-prejudice":
         return "note", "Starts with a strong favourite"
+    if undecided in _BETWEEN:
+        return "note", _BETWEEN[undecided][0]
     return ("unknown", "Not enough to tell") if undecided else ("unknown", "The bias is not known")
 
 
-def _start(diagnosis: Diagnosis, regime: str) -> str:
+def _start(diagnosis: Diagnosis, regime: str, undecided: tuple[str, ...]) -> str:
     share = _favourite(diagnosis.profile)
     labels = None if diagnosis.profile.guesses is None else diagnosis.profile.guesses.labels
     amount = f" On average its favourite class gets {share} of the data" if share else ""
@@ -69,7 +86,9 @@ def _start(diagnosis: Diagnosis, regime: str) -> str:
             head = "Before it has learned anything, this network mildly favours one class."
         case "neutral-start":
             head = "Before it has learned anything, this network favours no class."
-        case _ if any(finding.id in _REGIMES for finding in diagnosis.undecided):
+        case _ if undecided in _BETWEEN:
+            head = _BETWEEN[undecided][1]
+        case _ if undecided:
             head = "How strongly this network favours a class before training cannot be told yet."
         case _:
             head = "How strongly this network favours a class before training was not determined."
@@ -82,10 +101,10 @@ def _favourite(profile: Profile) -> str:
     return as_share(float(profile.guesses._glance.value[0]))
 
 
-def _rest(diagnosis: Diagnosis, others: list[Finding]) -> list[str]:
+def _rest(diagnosis: Diagnosis, regime: str, others: list[Finding]) -> list[str]:
     if others:
         names = [_lower(words_for(finding).title) for finding in others]
-        return [f"{'Beyond that' if diagnosis.found else 'Found'}: {_listed(names)}."]
+        return [f"{'Beyond that' if regime else 'Found'}: {_listed(names)}."]
     looked = {finding.id: finding.status for finding in diagnosis.findings}
     travel = [
         "zero-dimensional-signal",

@@ -152,13 +152,18 @@ def _bars(guesses: Guesses) -> tuple[tuple[RankBar, ...], str, str]:
         ordered = -np.sort(-guesses.null.sample(_NULL_DRAWS, seed=0), axis=1)[:, :count]
         low, high = np.quantile(ordered, [_TAIL, 1 - _TAIL], axis=0)
         band = f"where 95 % of networks without preference lie, counted on {guesses.samples:,} samples"
+    ends = [
+        1.0 if guesses.labels == 2 else float(ranked.value[0]),
+        *(high[:1] if guesses.samples is not None else ()),
+    ]
+    full = linear_scale(max(map(float, ends))).high  # what the width of a bar stands for
     bars = tuple(
         RankBar(
             str(rank + 1),
             share_with_stderr(float(ranked.value[rank]), float(ranked.stderr[rank])),
-            100 * float(ranked.value[rank]),
-            100 * float(low[rank]),
-            100 * float(high[rank]),
+            100 * float(ranked.value[rank]) / full,
+            100 * float(low[rank]) / full,
+            100 * float(high[rank]) / full,
         )
         for rank in range(count)
     )

@@ -7,8 +7,9 @@ networks the numbers themselves do not fit into float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 __all__ = ["Scale", "Tick", "linear_scale", "log_scale"]
 
@@ -48,9 +49,11 @@ def log_scale(
         floor: The scale begins no lower.
         include: Exponents that must be on it.
 
-    >>> scale = log_scale([-0.2, 1.3])
+    >>> scale = log_scale([-0.2, 2.3])
     >>> [tick.label for tick in scale.ticks], round(scale.place(0.0), 2)
-    (['1', '10'], 0.15)
+    (['1', '10', '100'], 0.11)
+    >>> [tick.label for tick in log_scale([0.0, 263.0]).ticks]
+    ['1', '10¹⁰⁰', '10²⁰⁰']
     """
     known = [max(value, floor) for value in (*exponents, *include) if math.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
@@ -59,7 +62,8 @@ def log_scale(
         low, high = max(middle - 0.5, floor), max(middle - 0.5, floor) + 1
     margin = 0.04 * (high - low)
     low, high = low - margin, high + margin
-    stride = max(1, math.ceil((math.floor(high) - math.ceil(low) + 1) / _TICKS))
+    decades = math.floor(high) - math.ceil(low) + 1
+    stride = next(size for size in _strides() if decades <= _TICKS * size)
     first = math.ceil(low / stride) * stride
     marks = [(float(exponent), _power(exponent)) for exponent in range(first, math.floor(high) + 1, stride)]
     if len(marks) < 3 and stride == 1:
@@ -86,12 +90,18 @@ def linear_scale(high: float, *, percent: bool = True) -> Scale:
         for size in (step / 5, step / 2, step, 2 * step, 5 * step)
         if math.ceil(high / size - 1e-9) <= _TICKS
     )
-    count = math.ceil(high / step - 1e-9)
-    top = count * step
+    steps = math.ceil(high / step - 1e-9)
+    top = steps * step
     labels = (
-        f"{100 * index * step:.3g} %" if percent else f"{index * step:.3g}" for index in range(count + 1)
+        f"{100 * index * step:.3g} %" if percent else f"{index * step:.3g}" for index in range(steps + 1)
     )
-    return Scale(0.0, top, tuple(Tick(index / count, label) for index, label in enumerate(labels)))
+    return Scale(0.0, top, tuple(Tick(index / steps, label) for index, label in enumerate(labels)))
+
+
+def _strides() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50 … decades between ticks."""
+    for ten in count():
+        yield from (digit * 10**ten for digit in (1, 2, 5))
 
 
 def _power(exponent: int) -> str:
