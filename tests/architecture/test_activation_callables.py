@@ -144,6 +144,14 @@ def test_single_precision_inside_is_tolerated() -> None:
     )
 
 
+def test_differences_of_single_precision_take_wide_windows() -> None:
+    single = activation(lambda x: torch.from_numpy(np.tanh(x.numpy().astype(np.float32))))
+    u = np.linspace(-4, 4, 801)
+    # half an ulp of 1, through the weights of nine points in a window of 0.05: absolute sum below 40/0.05
+    bound = 0.5 * np.finfo(np.float32).eps * 40 / 0.05
+    np.testing.assert_allclose(single.derivative(u), 1 / np.cosh(u) ** 2, rtol=0, atol=bound)
+
+
 def test_two_slopes_are_seen() -> None:
     function = activation(lambda x: torch.where(x > 0, 2 * x, -0.5 * x) + 0.25)
     assert function.slopes == pytest.approx((-0.5, 2.0), abs=1e-15)

@@ -90,8 +90,8 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"pool": ("max", 2.0)}, r"pool size: expected a whole number of at least 1, got 2.0"),
     ({"pool": ("mx", 2)}, r"pool: expected one of 'max', 'avg', got 'mx'; did you mean 'max'\?"),
     (
-        {"pool": ("max", 3)},
-        r"pool=\('max', 3\): expected a size that divides width=1000, got a remainder of 1",
+        {"pool": ("max", 1001)},
+        r"pool=\('max', 1001\): expected at most as many units as width=1000, got 1001; widen the layer",
     ),
     ({"pool": 4}, r"pool: expected None, \('max', K\), \('avg', K\) or the words 'max/K', got 4"),
     ({"pool": ("max", 2), "residual": 1}, r"pool=\('max', 2\): expected None together with residual=1"),
@@ -99,11 +99,17 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"residual": 0}, r"residual: expected at least 1, got 0"),
     ({"residual_scale": 0.5}, r"residual_scale=0.5: expected 1.0 without residual units"),
     ({"residual": 1, "residual_scale": float("inf")}, r"residual_scale: expected a finite number, got inf"),
-    ({"weight_variance": -1.0}, r"weight_variance: expected a finite number above 0, got -1.0"),
+    (
+        {"weight_variance": -1.0},
+        r"weight_variance: expected a finite number above 0, got -1.0; weights are N",
+    ),
     ({"weight_variance": 0}, r"weight_variance: expected a finite number above 0, got 0"),
     ({"weight_variance": True}, r"weight_variance: expected a finite number above 0, got True"),
     ({"bias_variance": float("nan")}, r"bias_variance: expected a finite number of at least 0, got nan"),
-    ({"bias_variance": -0.1}, r"bias_variance: expected a finite number of at least 0, got -0.1"),
+    (
+        {"bias_variance": -0.1},
+        r"bias_variance: expected a finite number of at least 0, got -0.1; biases are N",
+    ),
     ({"input_variance": 0.0}, r"input_variance: expected a finite number above 0, got 0.0"),
     ({"input_mean": "a"}, r"input_mean: expected a finite number, got 'a'"),
 ]

@@ -10,7 +10,7 @@ from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.building import Residual
 from firstlight.architecture.layers import Activation, Dense, Unmodelled, walk
-from firstlight.errors import ModelError
+from firstlight.errors import ModelError, UsageError
 
 
 def test_what_the_classes_are() -> None:
@@ -24,6 +24,23 @@ def test_what_the_classes_are() -> None:
         "Linear",
     ]
     assert module.get_submodule("norm1").eps == 1e-5
+
+
+def test_units_that_fill_no_pool_are_left_out() -> None:
+    blueprint = Blueprint.mlp(inputs=4, depth=2, width=100, pool=("avg", 9), classes=3)
+    module = blueprint.build(seed=0)
+    assert module(torch.zeros(5, 4)).shape == (5, 3)
+    assert module.get_submodule("output").in_features == 11
+    assert [type(layer) for layer in Blueprint.read(module).layers] == [type(x) for x in blueprint.layers]
+
+
+def test_a_seed_is_a_whole_number() -> None:
+    blueprint = Blueprint.mlp(inputs=4, depth=1, width=8)
+    for seed in ("a", 1.5, True, -1, 2**64):
+        with pytest.raises(
+            UsageError, match=r"build\(seed\): expected a whole number from 0 to 2\^64 - 1, .*, got"
+        ):
+            blueprint.build(seed=seed)
 
 
 def test_residual_module_adds_the_scaled_body() -> None:

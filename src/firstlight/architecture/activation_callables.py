@@ -102,7 +102,10 @@ def _examine(double: Callable[[Any], Any], name: str) -> None:
     with torch.random.fork_rng(devices=[]):
         result = _call(double, probe, where)
         if not isinstance(result, Tensor):
-            raise UsageError(f"{where}: expected a tensor back for a tensor, got {type(result).__name__}")
+            raise UsageError(
+                f"{where}: expected a tensor back for a tensor, got {type(result).__name__}; "
+                "pass a function of a tensor, or a module rather than its class"
+            )
         if result.shape != probe.shape:
             raise UsageError(
                 f"{where}: expected the shape it was given, {tuple(probe.shape)}, got {tuple(result.shape)}; "
@@ -117,7 +120,8 @@ def _examine(double: Callable[[Any], Any], name: str) -> None:
             place = int((~result.isfinite()).nonzero()[0])
             raise UsageError(
                 f"{where}: expected finite values for |u| ≤ {LIMIT:g}, "
-                f"got {float(result[place])} at u = {float(probe[place]):.6g}"
+                f"got {float(result[place])} at u = {float(probe[place]):.6g}; "
+                "theory averages over all of them, so say what the function is there (torch.where, torch.clamp)"
             )
         if not _agree(_call(double, probe, where), result):
             raise UsageError(

@@ -4,9 +4,10 @@ Enters: the callable, its float64 value and its kinks. Leaves: an elementwise de
 sides.
 
 Differences take the slope at u of the polynomial through 9 Chebyshev points around u, in a window that stops at the
-kinks; of the widths 0.05/8^k the one is taken at which the slope moves least. Automatic differentiation is checked
-against them first: a function that leaves torch, or a straight-through estimator whose backward pass is another
-function, gets differences.
+kinks; of the widths 0.05/8^k the one is taken at which the slope moves least, beyond what the function's own rounding
+does to it there (a function that computes in single precision needs wide windows). Automatic differentiation is
+checked against them first: a function that leaves torch, or a straight-through estimator whose backward pass is
+another function, gets differences.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ import torch
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from firstlight.architecture.activation_discovery import LIMIT
+from firstlight.architecture.polynomial_fit import PolynomialFit
+
 __all__ = ["by_differences", "derivative_of"]
 
 Array = NDArray[np.float64]
 
 _NODES = chebyshev.chebpts1(9)
-_FIT = np.linalg.inv(chebyshev.chebvander(_NODES, 8))
+_SLOPE = chebyshev.chebder(np.linalg.inv(chebyshev.chebvander(_NODES, 8)), axis=0)
+"""From heights at the nodes to the coefficients of the slope, in units of the window's half."""
+_PROBE = 5.0 * np.sin(np.arange(1, 65) * 2.399963)  # multiples of the golden angle: no regular spacing
 
 
 def derivative_of(
@@ -37,9 +43,13 @@ def derivative_of(
         value: The same on float64 arrays.
         kinks: Where the slope may jump.
     """
+    fit = PolynomialFit(value, np.linspace(-LIMIT, LIMIT, 161))
+
+    def rounding(u: Array) -> Array:
+        return fit.noise * fit.scale(u)
 
     def differences(u: Array) -> Array:
-        return by_differences(value, u, kinks)
+        return by_differences(value, u, kinks, rounding=rounding)
 
     smooth = _automatic(double) if _automatic_is_right(double, differences, kinks) else differences
     corners = np.array(kinks)
@@ -60,8 +70,20 @@ def derivative_of(
     return derivative
 
 
-def by_differences(value: Callable[[Array], Array], u: Array, kinks: tuple[float, ...]) -> Array:
+def by_differences(
+    value: Callable[[Array], Array],
+    u: Array,
+    kinks: tuple[float, ...],
+    *,
+    rounding: Callable[[Array], Array] = np.zeros_like,
+) -> Array:
     """Slope of the local polynomial, one-sided beside the kinks.
+
+    Args:
+        value: The function.
+        u: Where.
+        kinks: Where the slope may jump.
+        rounding: Error of the function's values around a place.
 
     >>> float(by_differences(np.sin, np.array(0.0), ()).round(10))
     1.0
@@ -69,25 +91,30 @@ def by_differences(value: Callable[[Array], Array], u: Array, kinks: tuple[float
     u = np.asarray(u, dtype=np.float64)
     flat = u.reshape(-1)
     half = np.maximum(0.05, 1e-6 * np.abs(flat))
-    slope = _slope(value, flat, half, kinks)
-    coarser, least = slope.copy(), np.full(len(flat), np.inf)
+    noise = rounding(flat)
+    slope, gain = _slope(value, flat, half, kinks)
+    coarser, shaken, least = slope.copy(), noise * gain, np.full(len(flat), np.inf)
     unsettled = np.arange(len(flat))
     for _ in range(6):
         half /= 8.0
-        finer = _slope(value, flat[unsettled], half[unsettled], kinks)
+        finer, gain = _slope(value, flat[unsettled], half[unsettled], kinks)
         moved = np.abs(finer - coarser[unsettled])
-        better = moved < least[unsettled]
+        error = moved + shaken[unsettled]
+        better = error < least[unsettled]
         # the coarser of two that agree carries less rounding
         slope[unsettled[better]] = coarser[unsettled[better]]
-        least[unsettled[better]] = moved[better]
-        coarser[unsettled] = finer
+        least[unsettled[better]] = error[better]
+        coarser[unsettled], shaken[unsettled] = finer, noise[unsettled] * gain
         unsettled = unsettled[moved > 1e-9 * np.maximum(1.0, np.abs(finer))]
         if not len(unsettled):
             break
     return slope.reshape(u.shape)
 
 
-def _slope(value: Callable[[Array], Array], u: Array, half: Array, kinks: tuple[float, ...]) -> Array:
+def _slope(
+    value: Callable[[Array], Array], u: Array, half: Array, kinks: tuple[float, ...]
+) -> tuple[Array, Array]:
+    """The slope in one window, and how far errors of size 1 of the heights move it."""
     corners = np.array([-np.inf, *kinks, np.inf])
     piece = np.searchsorted(corners, u, side="right")
     # a breath inside the corners, whose places are known to rounding only
@@ -100,10 +127,10 @@ def _slope(value: Callable[[Array], Array], u: Array, half: Array, kinks: tuple[
     left = np.maximum(np.minimum(left, right - 2.0 * half), low)
     center, reach = (left + right) / 2.0, (right - left) / 2.0
     values = value(center[:, None] + reach[:, None] * _NODES)
+    weights = chebyshev.chebvander((u - center) / reach, len(_SLOPE) - 1) @ _SLOPE / reach[:, None]
     level = values[:, :1]  # taken off, so that a constant has slope 0 to the last bit
-    series = chebyshev.chebder((values - level) @ _FIT.T, axis=1)
-    powers = chebyshev.chebvander((u - center) / reach, series.shape[1] - 1)
-    return np.asarray((powers * series).sum(1) / reach)
+    slope = np.einsum("ij,ij->i", weights, values - level)
+    return slope, np.abs(weights).sum(axis=1)
 
 
 def _automatic(double: Callable[[Any], Any]) -> Callable[[Array], Array]:
@@ -121,8 +148,7 @@ def _automatic(double: Callable[[Any], Any]) -> Callable[[Array], Array]:
 def _automatic_is_right(
     double: Callable[[Any], Any], differences: Callable[[Array], Array], kinks: tuple[float, ...]
 ) -> bool:
-    probe = 5.0 * np.sin(np.arange(1, 65) * 2.399963)
-    away = probe[np.all(np.abs(probe[:, None] - np.array([*kinks, np.inf])) > 1e-3, axis=1)]
+    away = _PROBE[np.all(np.abs(_PROBE[:, None] - np.array([*kinks, np.inf])) > 1e-3, axis=1)]
     try:
         slope = _automatic(double)(away)
     except (RuntimeError, TypeError, NotImplementedError):  # it leaves torch, or torch has no rule for it

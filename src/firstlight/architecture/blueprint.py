@@ -78,7 +78,8 @@ class Blueprint:
             norm: ``None``, ``"batch"``, ``"layer"`` or ``"rms"``.
             placement: ``"before"`` the activation (the default where there is a norm) or ``"after"`` it (and after the
                 pool).
-            pool: ``("max", K)`` or ``("avg", K)`` over K neighbouring units, after the activation.
+            pool: ``("max", K)`` or ``("avg", K)`` over K neighbouring units, after the activation; a remainder of fewer
+                than K units is left out, as torch does.
             residual: Number of residual units that share the hidden layers, behind a dense stem.
             residual_scale: α of ``x + α·body(x)``.
             weight_variance: σ_w²; weights are N(0, σ_w²/fan_in), the output's too.

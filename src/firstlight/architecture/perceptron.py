@@ -92,8 +92,18 @@ class Perceptron:
             pool=pool,
             residual=residual,
             residual_scale=scale,
-            weight_variance=number("weight_variance", weight_variance, above=0.0),
-            bias_variance=number("bias_variance", bias_variance, least=0.0),
+            weight_variance=number(
+                "weight_variance",
+                weight_variance,
+                above=0.0,
+                hint="weights are N(0, weight_variance/fan_in), 2 for ReLU and 1 for tanh as a rule",
+            ),
+            bias_variance=number(
+                "bias_variance",
+                bias_variance,
+                least=0.0,
+                hint="biases are N(0, bias_variance), 0 for none",
+            ),
         )
 
     def layers(self) -> tuple[Layer, ...]:
@@ -154,7 +164,9 @@ def whole_number(where: str, got: object, *, least: int = 1, hint: str = "") -> 
     return value
 
 
-def number(where: str, got: object, *, least: float | None = None, above: float | None = None) -> float:
+def number(
+    where: str, got: object, *, least: float | None = None, above: float | None = None, hint: str = ""
+) -> float:
     """The number as a ``float``, or the error that says why not; booleans, NaN and infinities are none."""
     wanted = "a finite number"
     if least is not None:
@@ -167,7 +179,7 @@ def number(where: str, got: object, *, least: float | None = None, above: float 
         or (least is not None and value < least)
         or (above is not None and value <= above)
     ):
-        raise UsageError(f"{where}: expected {wanted}, got {got!r}")
+        raise UsageError(f"{where}: expected {wanted}, got {got!r}{f'; {hint}' if hint else ''}")
     return value
 
 
@@ -209,8 +221,8 @@ def _pool(pool: Any, width: int) -> tuple[str, int] | None:
     if kind not in ("max", "avg"):
         raise one_of("pool", kind, ["max", "avg"])
     size = whole_number("pool size", size, hint="a pool joins K neighbouring units")
-    if width % size:
+    if size > width:
         raise UsageError(
-            f"pool=({kind!r}, {size}): expected a size that divides width={width}, got a remainder of {width % size}"
+            f"pool=({kind!r}, {size}): expected at most as many units as width={width}, got {size}; widen the layer"
         )
     return kind, size

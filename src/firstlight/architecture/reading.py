@@ -177,8 +177,8 @@ def _pool(pool: PendingPool, around: _Surroundings) -> Layer:
                 pool.address, what, "its windows differ in size; known are pools of equal windows"
             )
         size = around.width // size
-    elif around.width is not None and around.width % size:
-        return Unmodelled(pool.address, what, f"{around.width} units are no multiple of its window of {size}")
+    elif around.width is not None and around.width < size:
+        return Unmodelled(pool.address, what, f"its window of {size} is wider than its {around.width} units")
     if around.width is not None:
         around.width //= size
     return Pool(pool.address, pool.kind, size)
