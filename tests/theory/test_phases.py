@@ -121,13 +121,18 @@ def test_batch_norm_grows_noise_by_the_papers_factor() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"weight_variance": -1.0}, ["weight_variance", "-1", "positive"]),
+        ({"weight_variance": -1.0}, ["weight_variance", "-1", "above 0"]),
         ({"bias_variance": [0.1, -0.2]}, ["bias_variance", "-0.2", "at least 0"]),
         ({"depth": 0}, ["depth", "at least 1", "0"]),
         ({"placement": "before"}, ["placement", "without a norm"]),
         ({"norm": "bach"}, ["norm", "did you mean 'batch'"]),
         ({"activation": "rleu"}, ["'rleu'", "did you mean 'relu'"]),
         ({"weight_variance": [[1.0]]}, ["weight_variance", "one-dimensional", "(1, 1)"]),
+        ({"weight_variance": "x"}, ["weight_variance", "a list of numbers", "'x'"]),
+        ({"input_mean": math.nan}, ["input_mean", "finite", "nan"]),
+        ({"input_variance": 0.0}, ["input_variance", "above 0", "0.0"]),
+        ({"input_variance": "1"}, ["input_variance", "above 0", "'1'"]),
+        ({"depth": 2.5}, ["depth", "whole number", "2.5"]),
     ],
 )
 def test_misuse_is_one_sentence(arguments, words) -> None:

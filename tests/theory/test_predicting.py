@@ -94,6 +94,12 @@ def test_mini_batch_norm_by_the_papers_law(batch: int, gamma: float) -> None:
     assert found == pytest.approx(gamma, abs=6e-4)
 
 
+def test_a_batch_size_without_batch_norm_is_told_to_change_nothing() -> None:
+    plain = predict(fl.Blueprint.mlp(depth=2, norm="layer"), batch_size=8)
+    assert np.array_equal(plain.gamma.values, predict(fl.Blueprint.mlp(depth=2, norm="layer")).gamma.values)
+    assert any("batch size of 8 changes nothing" in note for note in plain.provenance.notes)
+
+
 def test_first_layer_sees_the_inputs() -> None:
     profile = predict(
         fl.Blueprint.mlp(depth=1, input_mean=0.5, input_variance=2.0, weight_variance=1.5, bias_variance=0.25)

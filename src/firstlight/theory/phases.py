@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.activations import activation as named_activation
 from firstlight.architecture.layers import Norm
+from firstlight.architecture.perceptron import number, whole_number
 from firstlight.errors import UsageError, one_of
 from firstlight.results.labelled import variable
 from firstlight.results.phase_diagram import PhaseDiagram
@@ -89,12 +90,9 @@ def phases(
         _axis("bias_variance", bias_variance),
     )
     norm, placement = _placement(norm, placement)
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise UsageError(
-            f"phases(depth): expected a whole number of hidden layers, at least 1, got {depth!r}"
-        )
-    if not (input_variance >= 0 and math.isfinite(input_variance)):
-        raise UsageError(f"phases(input_variance): expected a finite number ≥ 0, got {input_variance!r}")
+    depth = whole_number("phases(depth)", depth, hint="depth counts hidden layers")
+    input_mean = number("phases(input_mean)", input_mean)
+    input_variance = number("phases(input_variance)", input_variance, above=0.0)
     function = named_activation(activation)
     grid = np.broadcast_arrays(weights[:, None], biases[None, :])
     block = _Block(
@@ -332,15 +330,21 @@ def _kernel(function: ActivationFunction, method: str, points: int) -> Kernel:
 
 
 def _axis(name: str, values: ArrayLike, *, positive: bool = False) -> Array:
-    grid = np.atleast_1d(np.asarray(values, dtype=float))
+    try:
+        grid = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        raise UsageError(f"phases({name}): expected a number or a list of numbers, got {values!r}") from None
     if grid.ndim != 1 or grid.size == 0:
         raise UsageError(
             f"phases({name}): expected a number or a one-dimensional grid, got shape {np.shape(values)}"
         )
     bad = ~np.isfinite(grid) | ((grid <= 0) if positive else (grid < 0))
     if bad.any():
-        limit = "positive" if positive else "at least 0"
-        raise UsageError(f"phases({name}): expected finite numbers, {limit}, got {grid[bad][0]:g}")
+        limit = "above 0" if positive else "at least 0"
+        raise UsageError(
+            f"phases({name}): expected finite numbers {limit}, got {grid[bad][0]:g}; "
+            f"{'weights are N(0, weight_variance/fan_in)' if positive else 'biases are N(0, bias_variance)'}"
+        )
     return grid
 
 

@@ -105,9 +105,7 @@ def predict(
         engine="theory",
         model=blueprint.describe(),
         data=f"i.i.d. inputs, mean {blueprint.input_mean:g}, variance {blueprint.input_variance:g}",
-        mode="train"
-        if any(isinstance(layer, Norm) and layer.kind == "batch" for layer in walk(blueprint.layers))
-        else None,
+        mode="train" if _has_batch_norm(blueprint) else None,
         settings={
             "theory": "population",
             "inputs": blueprint.inputs,
@@ -206,13 +204,19 @@ def _quantities(
 
 def _notes(blueprint: Blueprint, law: MinibatchLaw | None) -> tuple[str, ...]:
     notes = ["infinite width; the norms' ε is taken as 0"]
-    if law is not None:
+    if law is not None and not _has_batch_norm(blueprint):
+        notes.append(f"no layer is a batch norm, so the batch size of {law.batch_size} changes nothing")
+    elif law is not None:
         notes.append(f"batch norm over mini-batches of {law.batch_size}, {law.variant.replace('_', ' ')} law")
     if blueprint.input_variance == 0:
         notes.append(
             "input variance 0: all data points are one, so γ is infinite and the sensitivity undefined"
         )
     return tuple(notes)
+
+
+def _has_batch_norm(blueprint: Blueprint) -> bool:
+    return any(isinstance(layer, Norm) and layer.kind == "batch" for layer in walk(blueprint.layers))
 
 
 def _saturating(log_value: float) -> float:
