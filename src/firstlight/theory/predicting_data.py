@@ -24,12 +24,14 @@ from firstlight.architecture.activations import ActivationFunction, activation
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import (
     Activation,
+    AdaptivePool,
     Convolution,
     Dense,
     Layer,
     Norm,
     Pass,
     Pool,
+    PositionPool,
     Residual,
     walk,
 )
@@ -39,6 +41,15 @@ from firstlight.results.labelled import Variable, variable
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Provenance
 from firstlight.theory.dataset.gram import Gram, Statistics, log_mean_exp
+from firstlight.theory.dataset.image_gram import ImageGram
+from firstlight.theory.dataset.image_inputs import (
+    MEMORY,
+    Held,
+    gram_of_images,
+    held_positions,
+    images_of,
+    statistics_of_images,
+)
 from firstlight.theory.dataset.inputs import gram_of_inputs
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
@@ -68,6 +79,8 @@ def predict_on(
     samples: int | None = None,
     width: str = "infinite",
     inits: int = 200,
+    positions: str = "auto",
+    memory: float = MEMORY,
 ) -> Profile:
     """Predict what a wide network does to these data, and how it guesses on them.
 
@@ -86,9 +99,14 @@ def predict_on(
         width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly
             in law.
         inits: Number of networks drawn for ``width="finite"``.
+        positions: What is held of pictures: covariances between all ``"pairs"`` of positions, or at the
+            ``"same"`` position only, which is all that flattening reads; ``"auto"`` holds all pairs where
+            they fit or something reads them.
+        memory: Gigabytes that covariances over positions may take.
 
     Returns:
-        A Profile with one row for each dense layer and residual sum; layers without a rule are NaN with a reason.
+        A Profile with one row for each dense layer, convolution and residual sum; layers without a rule are NaN with
+        a reason.
 
     >>> points = np.random.default_rng(0).standard_normal((64, 20))
     >>> profile = predict_on(Blueprint.mlp(inputs=20, depth=1, norm="batch"), points, draws=100)
@@ -105,28 +123,44 @@ def predict_on(
     if width not in ("infinite", "finite"):
         raise one_of("predict(width)", width, ("infinite", "finite"))
     points = points_of(data, blueprint, samples)
+    images = images_of(_array_of(data)[:samples], blueprint.layers)
     if width == "finite":
         from firstlight.theory.dataset.finite_networks import profile_of_networks
 
         return profile_of_networks(blueprint, points, inits=inits, batch_size=batch_size, seed=seed)
-    fold = _Fold(_kernels_by(method), keep_covariance=keep_covariance)
-    state: Gram = gram_of_inputs(points, batch_size=batch_size, seed=seed)
-    inputs = fold.statistics(state)
+    held = None
+    if images is not None:
+        shape = images.shape[2:]
+        held = held_positions(blueprint.layers, len(points), shape, positions=positions, memory=memory)
+    fold = _Fold(
+        _kernels_by(method), keep_covariance=keep_covariance, refusal=held.refusal if held is not None else ""
+    )
+    state: Gram
+    if images is not None and held is not None and not held.refusal:
+        state = gram_of_images(images, everything=held.everything, batch_size=batch_size, seed=seed)
+    else:
+        state = gram_of_inputs(points, batch_size=batch_size, seed=seed)
+    inputs = fold.statistics(state) if images is None else statistics_of_images(images)
     nothing = int(state.zero_points.sum())
     steps, state = fold.through(blueprint.layers, state)
-    rows = [step for step in steps_in_order(steps) if isinstance(step.layer, Dense | Residual)]
+    rows = [step for step in steps_in_order(steps) if isinstance(step.layer, Dense | Convolution | Residual)]
     quantities = _quantities(rows, steps, inputs)
     extra: dict[str, Variable] = {}
     coordinates = {"sample": variable("sample", np.arange(len(points)))}
     last = steps[-1].layer if steps else None
     guesses = None
     known = isinstance(last, Dense) and not math.isnan(state.log_scale)
-    if known and blueprint.classes is not None:
+    labels = blueprint.classes
+    if (
+        isinstance(state, ImageGram) and state.gaussian and state.positions == 1
+    ):  # pooled to one number a channel
+        known, labels = not math.isnan(state.log_scale), state.channels
+    if known and labels is not None and labels > 1:
         matrix = fold.last_matrix if fold.last_matrix is not None else state.matrix()
         if draws is None:
-            draws = max(100, min(10_000, 1_000_000_000 // (blueprint.classes * len(points))))
+            draws = max(100, min(10_000, 1_000_000_000 // (labels * len(points))))
         if np.any(matrix):
-            found = read_out(matrix, blueprint.classes, draws=draws, seed=seed)
+            found = read_out(matrix, labels, draws=draws, seed=seed)
             guesses = Guesses.from_draws(found.fractions, samples=len(points), seed=seed)
             extra["favoured_label"] = variable("sample", found.favoured)
     if rows:
@@ -149,15 +183,20 @@ def predict_on(
         provenance=Provenance(
             engine="theory",
             model=blueprint.describe(),
-            data=f"{len(points)} points of {points.shape[1]} coordinates",
+            data=f"{len(points)} points of {points.shape[1]} coordinates"
+            if images is None
+            else f"{len(points)} pictures of {' × '.join(map(str, images.shape[1:]))}",
             seed=seed,
             mode="train" if normalized else None,
             settings={"theory": "dataset", "method": method, "batch_size": batch_size, "draws": draws},
-            notes=_notes(rows, nothing, batch_size, normalized),
+            notes=(
+                *_notes(rows, nothing, batch_size, normalized),
+                *(_picture_notes(rows, held, batch_size) if held is not None else ()),
+            ),
         ),
         coverage=coverage_of(steps),
         guesses=guesses,
-        kinds=["residual" if isinstance(step.layer, Residual) else "dense" for step in rows],
+        kinds=[type(step.layer).__name__.lower() for step in rows],
         extra=extra,
         coordinates=coordinates,
     )
@@ -173,7 +212,15 @@ def covariance_of_outputs(
            [0., 2.]])
     """
     points = points_of(data, blueprint, None)
-    state: Gram = gram_of_inputs(points, batch_size=batch_size)
+    images = images_of(_array_of(data), blueprint.layers)
+    state: Gram
+    if images is None:
+        state = gram_of_inputs(points, batch_size=batch_size)
+    else:
+        held = held_positions(blueprint.layers, len(points), images.shape[2:])
+        if held.refusal:
+            raise UsageError(f"covariance_of_outputs: {held.refusal}")
+        state = gram_of_images(images, everything=held.everything, batch_size=batch_size)
     kernels = _kernels_by(method)
     for chunk in _chunks(blueprint.layers):
         steps = propagate(chunk, state, kernels)
@@ -189,6 +236,17 @@ def covariance_of_outputs(
 
 def points_of(data: Any, blueprint: Blueprint, samples: int | None) -> Array:
     """Inputs as (n, d), from whatever holds them."""
+    points = _array_of(data)
+    points = points.reshape(len(points), -1)[:samples]
+    if blueprint.inputs is not None and points.shape[1] != blueprint.inputs:
+        raise DataError(
+            f"predict(data): expected {blueprint.inputs} coordinates a point, as the network reads, "
+            f"got {points.shape[1]}"
+        )
+    return points
+
+
+def _array_of(data: Any) -> Array:
     held = data
     for name in ("inputs", "images"):
         if hasattr(held, name):
@@ -206,12 +264,6 @@ def points_of(data: Any, blueprint: Blueprint, samples: int | None) -> Array:
     points = np.asarray(held, dtype=np.float64)
     if points.ndim < 2 or len(points) < 2:
         raise DataError(f"predict(data): expected two points or more, (n, …), got shape {points.shape}")
-    points = points.reshape(len(points), -1)[:samples]
-    if blueprint.inputs is not None and points.shape[1] != blueprint.inputs:
-        raise DataError(
-            f"predict(data): expected {blueprint.inputs} coordinates a point, as the network reads, "
-            f"got {points.shape[1]}"
-        )
     return points
 
 
@@ -221,6 +273,7 @@ class _Fold:
 
     kernels: Kernels
     keep_covariance: bool = False
+    refusal: str = ""
 
     def __post_init__(self) -> None:
         self.correlations: dict[int, list[float]] = {}
@@ -248,7 +301,7 @@ class _Fold:
     def _lightened(self, step: Step[Gram]) -> Step[Any]:
         body = tuple(self._lightened(inner) for inner in step.body)
         shortcut = tuple(self._lightened(inner) for inner in step.shortcut)
-        row = isinstance(step.layer, Dense | Residual) and not math.isnan(step.state.log_scale)
+        row = isinstance(step.layer, Dense | Convolution | Residual) and not math.isnan(step.state.log_scale)
         matrix = step.state.matrix() if row else None
         if matrix is None:
             after = self.statistics(step.state)
@@ -256,16 +309,14 @@ class _Fold:
             after, self._direction = step.state.statistics(matrix=matrix, start=self._direction)
             self._known[step.state] = after
         before, reason = self.statistics(step.before), step.reason
-        if isinstance(step.layer, Convolution) and reason and "convolution" in reason:
-            size = step.before.size
-            reason = (
-                "a convolution needs the covariance of every pair of positions: (positions · points)² numbers, "
-                f"{8e-9 * size**2:.3g} GB times positions² for these {size} points; not modelled, measure it"
-            )
-        light = Step[Any](step.layer, before, after, step.log_gain, reason, body, shortcut)
+        if self.refusal and reason and isinstance(step.layer, Convolution | PositionPool | AdaptivePool):
+            reason, self.refusal = self.refusal, ""
+        light = Step[Any](step.layer, before, after, step.log_gain, reason, body, shortcut, step.spread)
         if matrix is not None:
             self.correlations[id(light)] = _correlations(matrix)
             if self.keep_covariance:
+                if isinstance(step.state, ImageGram):
+                    matrix = step.state.matrix()
                 self.kept[id(light)] = matrix * math.exp(min(step.state.log_scale, 700.0))
         self.last_matrix = matrix
         return light
@@ -341,6 +392,17 @@ def _correlations(matrix: Array) -> list[float]:
         c = matrix[pairs] / (deviation[pairs[0]] * deviation[pairs[1]])
     c = np.clip(c[np.isfinite(c)], -1.0, 1.0)
     return [float(q) for q in np.quantile(c, QUANTILES)] if c.size else [math.nan] * len(QUANTILES)
+
+
+def _picture_notes(rows: Sequence[Step[Any]], held: Held, batch_size: int | None) -> tuple[str, ...]:
+    notes = ["positions count as samples: C and V of a convolution are over points and positions"]
+    notes += [held.note] if held.note and not held.refusal else []
+    last = rows[-1].state if rows else None
+    if last is not None and math.isnan(last.log_noise) and not math.isnan(last.log_total):
+        notes.append(
+            "noise behind a pool over positions is not given: it would need the noise's own covariance"
+        )
+    return tuple(notes)
 
 
 def _notes(

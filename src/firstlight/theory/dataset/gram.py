@@ -19,11 +19,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.theory.covariance import Covariance
+from firstlight.architecture.layers import AdaptivePool, Convolution, PositionPool
+from firstlight.theory.covariance import Covariance, NoRuleError, Spread
 from firstlight.theory.logarithms import logarithm
 
 __all__ = ["RESOLUTION", "Gram", "Statistics", "batches_of", "leading_eigenvalue", "log_mean_exp"]
@@ -115,6 +117,18 @@ class Gram(Covariance):
     def zero_points(self) -> Array:
         """Which points this layer sees as nothing; they have no correlation with any other."""
         return np.asarray(self.diagonal == 0)
+
+    def convolve(self, layer: Convolution) -> tuple[Self, Spread]:
+        """Points have no positions here."""
+        raise NoRuleError(
+            "a convolution reads positions, and what comes here has none; expected (n, channels, …)"
+        )
+
+    def pool_positions(self, layer: PositionPool | AdaptivePool) -> tuple[Self, Spread]:
+        """Points have no positions here."""
+        raise NoRuleError(
+            "a pool over positions reads what comes here without any; expected (n, channels, …)"
+        )
 
     def statistics(
         self, *, matrix: Array | None = None, start: Array | None = None
