@@ -22,10 +22,10 @@ from typing import Any
 from torch import fx, nn
 
 from firstlight.errors import ModelError, one_of
-from firstlight.measurement.batches import as_batches
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.measurement.selecting import chosen
 from firstlight.remedies.duplicating import duplicate
+from firstlight.remedies.examples import example_batch
 from firstlight.remedies.flow import Call, Flow, kind_of_slot, parent_of
 from firstlight.remedies.following import flow_of, flows, is_leaf
 from firstlight.remedies.norm_widths import before_map, behind_map, normalized_width
@@ -52,9 +52,6 @@ from firstlight.remedies.surgery import (
 from firstlight.results.change import Edit, Edits, Left
 
 __all__ = ["norm_after_activation", "norm_before_activation"]
-
-_RUN = 2
-"""Samples of the example that are run to see where a norm stands."""
 
 
 def norm_after_activation(
@@ -176,11 +173,7 @@ def _planned(
     ]
     plan = _Plan(seen)
     if example is not None and any(_inside(slot, failed) is not None for slot in unseen):
-        batch = as_batches(example, seed=0).first().head(_RUN)
-        first = next((item for item in pristine.parameters() if item.is_floating_point()), None)
-        if first is not None:
-            batch = batch.converted(first.dtype, first.device)
-        flow = recorded(pristine, batch)
+        flow = recorded(pristine, example_batch(example, pristine))
         flow.calls = [
             call for call in flow.calls if _inside(f"{call.slot or call.caller}.", failed) is not None
         ]

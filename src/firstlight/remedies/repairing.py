@@ -196,7 +196,9 @@ class _Course:
             module = duplicate(module, where)
         for remedy, options in self.steps:
             given = (self.data,) if remedy.needs_data else ()
-            stated = {"mode": self.mode} if remedy.needs_data else {}
+            stated: dict[str, Any] = {"mode": self.mode} if remedy.needs_data else {}
+            if self.data is not None and "example" in remedy.options and "example" not in options:
+                stated["example"] = self.data
             try:
                 module, edits = remedy.function(module, *given, **stated, **options, in_place=True)
             except ModelError as error:
