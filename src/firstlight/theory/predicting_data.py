@@ -51,12 +51,15 @@ from firstlight.theory.dataset.image_inputs import (
     statistics_of_images,
 )
 from firstlight.theory.dataset.inputs import gram_of_inputs
+from firstlight.theory.dataset.landmark_gram import LandmarkGram, landmark_gram_of_inputs
+from firstlight.theory.dataset.landmark_readout import GuessCheck, outputs_of_landmarks
+from firstlight.theory.dataset.landmarks import Landmarks, choose_landmarks
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.predicting import METHODS
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
-from firstlight.theory.readout import read_out
+from firstlight.theory.readout import read_out, read_out_of_factor
 from firstlight.theory.rows import INCREMENTS, coverage_of, increments_of
 
 __all__ = ["covariance_of_outputs", "points_of", "predict_on"]
@@ -79,6 +82,7 @@ def predict_on(
     samples: int | None = None,
     width: str = "infinite",
     inits: int = 200,
+    landmarks: int | str | None = "auto",
     positions: str = "auto",
     memory: float = MEMORY,
 ) -> Profile:
@@ -99,6 +103,9 @@ def predict_on(
         width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly
             in law.
         inits: Number of networks drawn for ``width="finite"``.
+        landmarks: Beyond 5,000 points (``"auto"``), or where a number is given, carry the covariance of all points
+            with so many of them and a quarter more, instead of the whole; C, V and γ then have standard errors.
+            None carries the whole whatever its size.
         positions: What is held of pictures: covariances between all ``"pairs"`` of positions, or at the
             ``"same"`` position only, which is all that flattening reads; ``"auto"`` holds all pairs where
             they fit or something reads them.
@@ -135,17 +142,26 @@ def predict_on(
     fold = _Fold(
         _kernels_by(method), keep_covariance=keep_covariance, refusal=held.refusal if held is not None else ""
     )
+    chosen = choose_landmarks(len(points), landmarks, seed=seed) if images is None else None
+    if chosen is not None and keep_covariance:
+        raise UsageError(
+            "predict(keep_covariance): expected the whole covariance to be carried, got landmarks; "
+            "pass landmarks=None, or fewer points"
+        )
     state: Gram
     if images is not None and held is not None and not held.refusal:
         state = gram_of_images(images, everything=held.everything, batch_size=batch_size, seed=seed)
-    else:
+    elif chosen is None:
         state = gram_of_inputs(points, batch_size=batch_size, seed=seed)
+    else:
+        state = landmark_gram_of_inputs(points, chosen, batch_size=batch_size, seed=seed)
     inputs = fold.statistics(state) if images is None else statistics_of_images(images)
     nothing = int(state.zero_points.sum())
     steps, state = fold.through(blueprint.layers, state)
     rows = [step for step in steps_in_order(steps) if isinstance(step.layer, Dense | Convolution | Residual)]
     quantities = _quantities(rows, steps, inputs)
     extra: dict[str, Variable] = {}
+    check: GuessCheck | None = None
     coordinates = {"sample": variable("sample", np.arange(len(points)))}
     last = steps[-1].layer if steps else None
     guesses = None
@@ -156,11 +172,19 @@ def predict_on(
     ):  # pooled to one number a channel
         known, labels = not math.isnan(state.log_scale), state.channels
     if known and labels is not None and labels > 1:
-        matrix = fold.last_matrix if fold.last_matrix is not None else state.matrix()
         if draws is None:
             draws = max(100, min(10_000, 1_000_000_000 // (labels * len(points))))
-        if np.any(matrix):
-            found = read_out(matrix, labels, draws=draws, seed=seed)
+        found = None
+        if isinstance(state, LandmarkGram):
+            if state.own.any():
+                outputs = outputs_of_landmarks(state)
+                check = outputs.check(state, labels)
+                found = read_out_of_factor(outputs.half, labels, alone=outputs.alone, draws=draws, seed=seed)
+        else:
+            matrix = fold.last_matrix if fold.last_matrix is not None else state.matrix()
+            if np.any(matrix):
+                found = read_out(matrix, labels, draws=draws, seed=seed)
+        if found is not None:
             guesses = Guesses.from_draws(found.fractions, samples=len(points), seed=seed)
             extra["favoured_label"] = variable("sample", found.favoured)
     if rows:
@@ -188,9 +212,16 @@ def predict_on(
             else f"{len(points)} pictures of {' × '.join(map(str, images.shape[1:]))}",
             seed=seed,
             mode="train" if normalized else None,
-            settings={"theory": "dataset", "method": method, "batch_size": batch_size, "draws": draws},
+            settings={
+                "theory": "dataset",
+                "method": method,
+                "batch_size": batch_size,
+                "draws": draws,
+                "landmarks": chosen.number if chosen is not None else None,
+            },
             notes=(
                 *_notes(rows, nothing, batch_size, normalized),
+                *(_landmark_notes(chosen, len(points), check) if chosen is not None else ()),
                 *(_picture_notes(rows, held, batch_size) if held is not None else ()),
             ),
         ),
@@ -302,7 +333,7 @@ class _Fold:
         body = tuple(self._lightened(inner) for inner in step.body)
         shortcut = tuple(self._lightened(inner) for inner in step.shortcut)
         row = isinstance(step.layer, Dense | Convolution | Residual) and not math.isnan(step.state.log_scale)
-        matrix = step.state.matrix() if row else None
+        matrix = step.state.among() if row else None
         if matrix is None:
             after = self.statistics(step.state)
         else:
@@ -362,6 +393,7 @@ def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: S
         log_gamma = np.where(np.isneginf(center) & np.isneginf(data), np.nan, center - data)
         log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
     return {
+        **_stderrs(column("error"), column("log_error"), center, data),
         "log_gamma": log_gamma,
         "log_center_variance": center,
         "log_data_variance": data,
@@ -374,6 +406,21 @@ def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: S
         **{name: np.array([increments[id(step)][name] for step in rows]) for name in INCREMENTS},
         "log_gradient_scale": np.array([_mean_log(gradients[id(step)]) for step in rows]),
     }
+
+
+def _stderrs(carried: Array, own: Array, center: Array, data: Array) -> dict[str, Array]:
+    """Standard errors of C, V and γ from landmarks; C + V is known, so one errs as much as the other."""
+    if not np.any(own > -math.inf):
+        return {}
+    with np.errstate(over="ignore"):
+        own, of_center, of_data = np.exp(own), np.exp(center), np.exp(data)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gamma = of_center / of_data
+        return {
+            "center_variance_stderr": np.hypot(carried * of_center, own),
+            "data_variance_stderr": np.hypot(carried * of_data, own),
+            "gamma_stderr": np.hypot(carried * gamma, own / of_data * (1 + gamma)),
+        }
 
 
 def _mean_log(value: Any) -> float:
@@ -392,6 +439,20 @@ def _correlations(matrix: Array) -> list[float]:
         c = matrix[pairs] / (deviation[pairs[0]] * deviation[pairs[1]])
     c = np.clip(c[np.isfinite(c)], -1.0, 1.0)
     return [float(q) for q in np.quantile(c, QUANTILES)] if c.size else [math.nan] * len(QUANTILES)
+
+
+def _landmark_notes(chosen: Landmarks, size: int, check: GuessCheck | None) -> tuple[str, ...]:
+    notes = [
+        f"the covariance of {size:,} points is carried for {chosen.number:,} landmarks and {chosen.checks:,} checks "
+        "among them; standard errors are of the averages over all pairs that are estimated from those"
+    ]
+    if check is not None:
+        notes.append(
+            f"guesses on what the landmarks span: the fraction of one label deviates by "
+            f"{check.deviation + check.error:.4f}, by exact pairs {check.deviation:.4f} ± {check.stderr:.4f}, "
+            f"on the same pairs {check.error:+.1e}"
+        )
+    return tuple(notes)
 
 
 def _picture_notes(rows: Sequence[Step[Any]], held: Held, batch_size: int | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from firstlight.errors import CouldNotError, UsageError
 
-__all__ = ["Readout", "factor", "read_out"]
+__all__ = ["Readout", "factor", "read_out", "read_out_of_factor"]
 
 Array = NDArray[np.float64]
 
@@ -58,9 +58,26 @@ def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int =
     >>> bool((alike.fractions.max(axis=1) == 1).all())
     True
     """
+    return read_out_of_factor(factor(covariance), labels, draws=draws, seed=seed)
+
+
+def read_out_of_factor(
+    half: Array, labels: int, *, alone: Array | None = None, draws: int = 10_000, seed: int = 0
+) -> Readout:
+    """Draw initializations of O = A ξ + H(δ ε) and count their labels.
+
+    Args:
+        half: A (n, r).
+        labels: M, 2 or more.
+        alone: δ (n,): deviation of what each point has for itself, its mean over the points taken off; nothing
+            without it.
+        draws: Number of initializations.
+        seed: Names them.
+    """
     if labels < 2 or draws < 1:
         raise UsageError(f"read_out: expected 2 labels or more and 1 draw or more, got {labels} and {draws}")
-    half = factor(covariance).astype(np.float32)
+    half = half.astype(np.float32)
+    own = None if alone is None or not alone.any() else alone.astype(np.float32)[:, None]
     points, directions = half.shape
     generator = np.random.default_rng(seed)
     counts = np.empty((draws, labels), dtype=np.int64)
@@ -70,7 +87,11 @@ def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int =
     for start in range(0, draws, rows):
         number = min(rows, draws - start)
         units = generator.standard_normal((directions, number * copies), dtype=np.float32)
-        outputs = (half @ units).reshape(points, number, copies)
+        outputs = half @ units
+        if own is not None:
+            rest = own * generator.standard_normal(outputs.shape, dtype=np.float32)
+            outputs += rest - rest.mean(axis=0)
+        outputs = outputs.reshape(points, number, copies)
         labelled = (outputs[:, :, 0] < 0).astype(np.intp) if labels == 2 else outputs.argmax(axis=2)
         offset = labelled + labels * np.arange(number)
         part = np.bincount(offset.ravel(), minlength=number * labels).reshape(number, labels)

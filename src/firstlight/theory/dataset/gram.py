@@ -49,7 +49,8 @@ class Statistics:
         effective_rank: tr(HKH)/λ_max(HKH).
         law: Always None; population theory's word for units that are not Gaussian.
         gaussian: Whether units are Gaussian.
-        error: Relative standard error of V where a layer had to be sampled.
+        error: Relative standard error that layers before have left in V where they had to be estimated.
+        log_error: Logarithm of the standard error of C and of V from their own average over pairs.
     """
 
     log_center: float
@@ -62,6 +63,7 @@ class Statistics:
     law: None = None
     gaussian: bool = False
     error: float = 0.0
+    log_error: float = -math.inf
 
     @property
     def log_noise_to_data(self) -> float:
@@ -81,7 +83,7 @@ class Gram(Covariance):
         gaussian: Whether units are Gaussian, so that an activation can be averaged.
         batches: What batch norm takes together.
         observed: Whether the units are the input coordinates themselves.
-        error: Relative standard error of V that sampled layers have left, in quadrature.
+        error: Relative standard error of V that layers have left which had to be estimated, in quadrature.
         seed: Names the draws of sampled layers.
     """
 
@@ -108,6 +110,10 @@ class Gram(Covariance):
     @abstractmethod
     def matrix(self) -> Array:
         """K/e^s (n, n), for the caller to change."""
+
+    def among(self) -> Array:
+        """K/e^s between the points that are looked at one by one: all of them."""
+        return self.matrix()
 
     @abstractmethod
     def center_and_data(self) -> tuple[float, float]:

@@ -39,6 +39,7 @@ from firstlight.theory.propagation import NoRuleError
 __all__ = ["PairAverages", "is_homogeneous", "pair_averages"]
 
 Array = NDArray[np.float64]
+Places = slice | NDArray[np.intp]
 
 Average = Callable[[Number], Number]
 
@@ -74,7 +75,7 @@ class PairAverages(ABC):
         return self._along(self.kernel.gain)
 
     @abstractmethod
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         """F for a block of correlations, which may be overwritten."""
 
     def _along(self, function: Average) -> Array:
@@ -134,7 +135,7 @@ class _OneKink(_ClosedForm):
         self.shift = kernel.function.shift
         self.shifted = np.asarray(self.shift * (kernel.mean(q) - self.shift)) if self.shift else None
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         same, opposite = (self.left**2 + self.right**2) / (2 * math.pi), self.left * self.right / math.pi
         sine = c * c
         np.subtract(1.0, sine, out=sine)
@@ -159,7 +160,7 @@ class _Erf(_ClosedForm):
         super().__init__(kernel, q)
         self.ratio = np.sqrt(2 * q / (1 + 2 * q))
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         c *= self.ratio[rows, None]
         c *= self.ratio[columns]
         np.arcsin(c, out=c)
@@ -173,7 +174,7 @@ class _Gelu(_ClosedForm):
         self.ratio = np.sqrt(q / (1 + q))
         self.inverse = 1 / np.sqrt(1 + q)
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         # with r = c β_a β_b:  (σσ/2π)·c·(π/2 + asin r) + [r²/√(1−r²)]·ιι/2π + √(1−r²)·(qι)(qι)/2π
         ratio = c * self.ratio[rows, None]
         ratio *= self.ratio[columns]
@@ -199,7 +200,7 @@ class _Gelu(_ClosedForm):
 class _Wave(_ClosedForm):
     sign = 1.0
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         c *= self.deviation[rows, None]
         c *= self.deviation[columns]
         damping = 0.5 * np.add.outer(self.q[rows], self.q[columns])
@@ -220,7 +221,7 @@ class _AtOneVariance(PairAverages):
         at = 1.0 if self.scaled else float(q.mean())
         self.table = AngleTable.of(lambda c: np.asarray(kernel.product(at, at, c)))
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         values = self.table(np.arccos(c, out=c))
         if self.scaled:
             values *= self.deviation[rows, None]
@@ -263,7 +264,7 @@ class _Series(PairAverages):
                 size=float(kernel.mean_square(at)),
             )
 
-    def block(self, rows: slice, columns: slice, c: Array) -> Array:
+    def block(self, rows: slice, columns: Places, c: Array) -> Array:
         power = c if self.parity is None else c * c
         last = self.table[-1]
         total = np.multiply.outer(last[rows], last[columns])

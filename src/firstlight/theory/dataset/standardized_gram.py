@@ -32,12 +32,13 @@ from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["StandardizedGram", "self_averaging", "standardized"]
+__all__ = ["UNITS_AT_ONCE", "StandardizedGram", "self_averaging", "standardized", "whitened"]
 
 Array = NDArray[np.float64]
 
 DRAWS = 16_384
-_CHUNK = 2048
+UNITS_AT_ONCE = 2048
+"""Units of one layer that are drawn and whitened together."""
 _NEGLIGIBLE = 1e-13
 
 
@@ -153,8 +154,8 @@ class StandardizedGram(DenseGram):
         difference = np.zeros((self.size, self.size))
         mean, gain = np.zeros(self.size), np.zeros(self.size)
         sums = []
-        for _ in range(DRAWS // _CHUNK):
-            gaussian = half @ _drawn(half.shape[1], generator)  # (sample, unit)
+        for _ in range(DRAWS // UNITS_AT_ONCE):
+            gaussian = half @ whitened(half.shape[1], generator)  # (sample, unit)
             factor = np.empty_like(gaussian)
             for part in self.parts:
                 mean_square = np.mean(gaussian[part.place] ** 2, axis=0)
@@ -192,16 +193,16 @@ class StandardizedGram(DenseGram):
         return matrix, pairs.mean + mean / DRAWS, log_gain, error
 
 
-def _drawn(directions: int, generator: np.random.Generator) -> Array:
+def whitened(directions: int, generator: np.random.Generator) -> Array:
     """Standard normal units ``(direction, unit)``; mean 0 and covariance 1 exactly where units are many.
 
     What remains of the error is then of second order in the length's fluctuations.
     """
-    draws = generator.standard_normal((directions, _CHUNK))
-    if directions > _CHUNK // 4:
+    draws = generator.standard_normal((directions, UNITS_AT_ONCE))
+    if directions > UNITS_AT_ONCE // 4:
         return draws
     draws -= draws.mean(axis=1, keepdims=True)
-    root = np.linalg.cholesky(draws @ draws.T / _CHUNK)
+    root = np.linalg.cholesky(draws @ draws.T / UNITS_AT_ONCE)
     return np.asarray(np.linalg.solve(root, draws))
 
 
