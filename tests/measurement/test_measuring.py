@@ -147,6 +147,39 @@ def test_what_has_no_rule_for_members_together_runs_alone(monkeypatch):
     same(fl.measure(Recurrent, inputs(20, 6), inits=5), found)
 
 
+class Restless(nn.Module):
+    """Draws noise on its way, whatever its mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x + torch.randn_like(x))))
+
+
+@pytest.mark.parametrize("quantities", ["standard", "all"])
+def test_what_a_model_draws_on_its_way_follows_from_the_seed(quantities):
+    found = []
+    for number in (1, 2):
+        torch.manual_seed(number)
+        found.append(fl.measure(Restless, inputs(30, 12), inits=3, quantities=quantities))
+    same(*found)
+    assert len(set(found[0]["gamma_init"].values[:, 0])) == 3
+
+
+def test_weights_that_wait_for_the_first_batch_follow_from_the_seed():
+    def factory():
+        return nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
+
+    found = []
+    for number in (1, 2):
+        torch.manual_seed(number)
+        found.append(fl.measure(factory, inputs(30, 12), inits=3))
+    same(*found)
+    assert len(set(found[0]["gamma_init"].values[:, 0])) == 3
+
+
 def test_convolutional_members_together(monkeypatch):
     x = inputs(12, 3, 9, 9)
     together = fl.measure(lambda: Convolutional().double(), x, inits=3)

@@ -144,7 +144,7 @@ def test_a_thousand_layers_do_not_overflow():
 
 
 def test_rescaling_changes_nothing(monkeypatch):
-    from firstlight.measurement import gradients, tangents
+    from firstlight.measurement import tangents
 
     layers = [nn.Linear(8, 16, bias=False)]
     for _ in range(60):
@@ -153,8 +153,37 @@ def test_rescaling_changes_nothing(monkeypatch):
     model, x = build(), inputs(32, 8)
     options = {"inits": 2, "redraw": "kaiming_normal", "batch_size": 16, "quantities": "all"}
     usual = fl.measure(model, x, **options)
-    for module in (gradients, tangents):
-        monkeypatch.setattr(module, "_BAND", 2)
+    monkeypatch.setattr(tangents, "_BAND", 2)
     often = fl.measure(model, x, **options)
     for name in ("log_noise_variance_init", "log_gradient_scale_init", "noise_effective_rank_init"):
         np.testing.assert_allclose(often[name], usual[name], rtol=1e-9, err_msg=name)
+
+
+def test_half_precision_is_rescaled_within_its_range():
+    """Sixty layers without bias shrink noise and gradient by 2⁻⁴⁷ together, far below float16."""
+    layers = [nn.Linear(48, 48, bias=False) for _ in range(60)]
+    x, options = inputs(32, 48), {"inits": 2, "quantities": ["noise_variance", "gradient_scale"]}
+    full = fl.measure(nn.Sequential(*layers), x, redraw="xavier_normal", **options)
+    half = fl.measure(nn.Sequential(*layers).bfloat16(), x, redraw="xavier_normal", **options)
+    small = fl.measure(lambda: nn.Sequential(*(nn.Linear(48, 48) for _ in range(60))).half(), x, **options)
+    exact = fl.measure(lambda: nn.Sequential(*(nn.Linear(48, 48) for _ in range(60))), x, **options)
+    for name in ("log_noise_variance", "log_gradient_scale"):
+        np.testing.assert_allclose(half[name], full[name], atol=60 * 2**-7)
+        np.testing.assert_allclose(small[name], exact[name], atol=60 * 2**-10)
+
+
+def test_noise_that_is_lost_on_the_way_is_told():
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(48, 48) for _ in range(60))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    profile = fl.measure(lambda: Chain().half(), inputs(32, 48), inits=1, quantities=["noise_variance"])
+    [note] = profile.provenance.notes
+    assert "the noise is 0 or unknown at" in note
+    assert "left the range of float16" in note

@@ -185,6 +185,25 @@ def test_compiled_and_parallel_models_are_unwrapped_with_a_note():
         assert any(word in note for note in profile.provenance.notes)
 
 
+def test_compiled_parts_run_as_they_were_written():
+    """Fresh parts are compiled inside the factory, so that torch loads its compiler during the measurement."""
+
+    def plain():
+        return nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    def factory():
+        model = plain()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            model[0] = torch.compile(model[0])
+        return model
+
+    found = fl.measure(factory, inputs(9, 6), inits=2, quantities="all")
+    expected = fl.measure(plain, inputs(9, 6), inits=2, quantities="all")
+    assert (found.sensitivity.values == expected.sensitivity.values).all()
+    assert any("torch.compile inside the model" in note for note in found.provenance.notes)
+
+
 def test_what_hides_its_layers_is_refused_by_name():
     class FullyShardedDataParallel(nn.Module):
         pass
@@ -199,3 +218,65 @@ def test_what_hides_its_layers_is_refused_by_name():
         fl.measure(FullyShardedDataParallel(), inputs(3, 3))
     with pytest.raises(ModelError, match="is compiled TorchScript"):
         fl.measure(ScriptModule(), inputs(3, 3))
+    with pytest.raises(ModelError, match=r"ScriptModule \(at 1\) is compiled TorchScript"):
+        fl.measure(nn.Sequential(nn.Linear(3, 3), ScriptModule()), inputs(3, 3))
+    with pytest.raises(ModelError, match=r"FullyShardedDataParallel \(at 0\) keeps only shards"):
+        fl.measure(lambda: nn.Sequential(FullyShardedDataParallel()), inputs(3, 3))
+
+
+def test_what_computes_a_weight_is_no_layer():
+    def factory():
+        norms = nn.utils.parametrizations
+        return nn.Sequential(
+            norms.weight_norm(nn.Linear(6, 4)), nn.ReLU(), norms.spectral_norm(nn.Linear(4, 2))
+        )
+
+    profile = fl.measure(factory, inputs(9, 6), inits=2, quantities="all")
+    assert profile.layers == ["0", "1", "2"]
+    assert profile.coverage.complete
+
+
+class Borrowing(nn.Module):
+    """Weights used by function, and a layer that no address leads to."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.head = nn.Parameter(torch.randn(4, 6)), nn.Linear(4, 2)
+        self.hidden = [nn.Linear(4, 4)]
+
+    def forward(self, x):
+        return self.head(self.hidden[0](nn.functional.linear(x, self.weight)))
+
+
+def test_weights_used_by_function_are_listed():
+    [listed] = fl.measure(Borrowing, inputs(9, 6), inits=1).coverage.missing
+    assert (listed.layer, listed.kind) == ("the model itself", "linear")
+    assert "2 times" in listed.reason
+
+
+class Recurring(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.recurrent = nn.Embedding(20, 8), nn.LSTM(8, 6, batch_first=True)
+        self.own, self.head = Scaling(6), nn.Linear(6, 3)
+
+    def forward(self, ids):
+        return self.head(self.own(self.recurrent(self.embedding(ids))[0][:, -1]))
+
+
+class Scaling(nn.Module):
+    def __init__(self, units):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(units))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_layers_of_any_kind_that_hold_weights_are_standard():
+    ids = torch.randint(0, 20, (7, 5), generator=torch.Generator().manual_seed(0))
+    profile = fl.measure(Recurring, ids, inits=2, quantities="all")
+    assert profile.layers == ["recurrent", "own", "head"]
+    assert np.isfinite(profile.sensitivity).all()
+    assert np.isfinite(profile.gradient_scale).all()
+    assert any("enter at embedding" in note for note in profile.provenance.notes)

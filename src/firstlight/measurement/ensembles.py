@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.parameter import UninitializedParameter
 
 from firstlight.errors import FirstlightError
 from firstlight.measurement.batches import Batch
@@ -78,6 +79,8 @@ def _observe_together(
     module = None
     for index in indices:
         module = prepare(draw.module_of(index))
+        if any(isinstance(value, UninitializedParameter) for value in module.parameters()):
+            return None
         for norm in batch_norms(module):
             if norm.training:  # it reads its batch alone; running statistics would be written under vmap
                 norm.track_running_stats = False  # type: ignore[assignment]
@@ -152,7 +155,7 @@ class _Together:
                 output = functional_call(module, (parameters, buffers), batch.args, dict(batch.kwargs))
             return answer(output)[0], shown
 
-        output, shown = vmap(member, randomness="same")(*stacked)
+        output, shown = vmap(member, randomness="error")(*stacked)
         for tap in plan.taps if reduces else ():
             self._reduce(tap.key, shown[tap.key], tap.axis)
         if reduces and plan.output is None:

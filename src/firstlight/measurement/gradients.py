@@ -26,11 +26,10 @@ from firstlight.errors import CouldNotError, UsageError
 from firstlight.measurement.batches import Batch
 from firstlight.measurement.observables import noise
 from firstlight.measurement.outputs import answer
+from firstlight.measurement.tangents import band
 from firstlight.measurement.taps import Plan, Tap, tapped
 
 __all__ = ["gradient_scales"]
-
-_BAND = 20
 
 
 def gradient_scales(
@@ -62,7 +61,7 @@ def gradient_scales(
             if name not in chosen:
                 largest = float(gradient.abs().amax())
                 exponent = int(np.frexp(largest)[1]) if largest and np.isfinite(largest) else 0
-                chosen[name] = exponent if abs(exponent) > _BAND else 0
+                chosen[name] = exponent if abs(exponent) > band(gradient.dtype) else 0
             if not chosen[name]:
                 return None
             taken["exponent"] += chosen[name]

@@ -70,21 +70,9 @@ def owns_parameters(module: nn.Module) -> bool:
 def unwrapped(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     """The module inside ``torch.compile`` and parallel wrappers, with a note each; hidden layers are refused."""
     notes: list[str] = []
+    _refuse_hidden(module)
     while True:
         name = type(module).__name__
-        if "ScriptModule" in {base.__name__ for base in type(module).__mro__}:
-            raise ModelError(
-                f"measure(model): {name} is compiled TorchScript, whose layers cannot be observed; "
-                "pass the module it was made from"
-            )
-        if any(
-            "FullyShardedDataParallel" in base.__name__ or base.__name__ == "FSDPModule"
-            for base in type(module).__mro__
-        ):
-            raise ModelError(
-                f"measure(model): {name} keeps only shards of its parameters here; "
-                "measure the module before sharding it"
-            )
         if hasattr(module, "_orig_mod"):
             module = cast(nn.Module, module._orig_mod)
             notes.append("torch.compile was taken off: the module inside was measured")
@@ -92,4 +80,23 @@ def unwrapped(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
             module = cast(nn.Module, module.module)
             notes.append(f"{name} was taken off: the module inside was measured")
         else:
-            return module, tuple(notes)
+            break
+    if any(hasattr(item, "_orig_mod") for item in module.modules()):
+        notes.append("torch.compile inside the model was switched off while it was measured")
+    return module, tuple(notes)
+
+
+def _refuse_hidden(module: nn.Module) -> None:
+    for address, item in module.named_modules():
+        bases = [base.__name__ for base in type(item).__mro__]
+        name = type(item).__name__ + (f" (at {address})" if address else "")
+        if "ScriptModule" in bases:
+            raise ModelError(
+                f"measure(model): {name} is compiled TorchScript, whose layers cannot be observed; "
+                "pass the module it was made from"
+            )
+        if "FSDPModule" in bases or any("FullyShardedDataParallel" in base for base in bases):
+            raise ModelError(
+                f"measure(model): {name} keeps only shards of its parameters here; "
+                "measure the module before sharding it"
+            )

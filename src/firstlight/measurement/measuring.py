@@ -7,7 +7,9 @@ happens.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -97,9 +99,10 @@ def measure(
         asked = asked_for([*asked.names, "gamma"])
     notes: list[str] = []
     batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
-    with random_state_preserved(), _plain_attention_layers():
+    with random_state_preserved(), _plain_attention_layers(), ExitStack() as stack:
         try:
             draw = drawing(model, seed=seed, redraw=redraw)
+            stack.enter_context(_uncompiled())
             prepare = _preparation(mode, device)
             if not asked.order and asked.names == {"guesses"}:
                 layers = "output"
@@ -114,6 +117,7 @@ def measure(
             )
             notes += [*draw.notes, *found]
             seen = _ensemble(draw, prepare, setting, inits, precision, progress, notes)
+            notes += _lost(seen, setting)
             data = input_statistics(setting.batches) if "inputs" in asked else {}
         finally:
             batches.close()
@@ -157,6 +161,16 @@ class _plain_attention_layers:  # noqa: N801 - reads as the context it is
         torch.backends.mha.set_fastpath_enabled(self.enabled)
 
 
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Parts that ``torch.compile`` wraps run as they were written: hooks inside would be compiled along."""
+    if "torch._dynamo" not in sys.modules:  # it comes with the first torch.compile, and takes seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def _ensemble(
     draw: Draw,
     prepare: Callable[[nn.Module], nn.Module],
@@ -186,6 +200,23 @@ def _ensemble(
             raise
         notes.append(f"interrupted: {len(seen)} of {inits} initializations are complete")
     return seen
+
+
+def _lost(seen: Gathered, setting: Setting) -> list[str]:
+    """Say where a perturbation did not arrive: what is 0 or unknown there speaks of precision, or of the wiring."""
+    notes, keys = [], layer_keys(setting.plan)
+    tables = seen.tables
+    for name, what in (("log_noise_variance", "noise"), ("log_gradient_scale", "gradient")):
+        if name not in tables:
+            continue
+        known = np.isfinite(tables[name])  # (init, layer)
+        lost = [key for place, key in enumerate(keys) if not known[:, place].all()]
+        if lost:
+            notes.append(
+                f"the {what} is 0 or unknown at {len(lost)} of {len(keys)} layers (first: {lost[0]}): none gets there, "
+                f"or it left the range of {str(setting.dtype).removeprefix('torch.')}, and model.double() has more"
+            )
+    return notes
 
 
 def _counted(found: Iterator[Seen], inits: int, progress: bool) -> Iterator[Seen]:

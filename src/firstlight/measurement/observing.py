@@ -33,7 +33,7 @@ from firstlight.measurement.observables import (
 )
 from firstlight.measurement.outputs import answer
 from firstlight.measurement.reading_activations import speakers
-from firstlight.measurement.seeding import initialization_seed, stream
+from firstlight.measurement.seeding import initialization_seed, seeded, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
 
@@ -122,23 +122,24 @@ def packed(values: Mapping[str, Mapping[str, float]], plan: Plan) -> dict[str, N
 
 def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
     """Measure initialization ``index``, whose weights ``module`` holds."""
-    watch = _Watch(setting, stream(initialization_seed(setting.seed, index, 1)))
-    with torch.no_grad():
-        for number, batch in enumerate(setting.batches):
-            if index == 0:
-                check_inputs(batch, number)
-            watch.take(module, batch.converted(setting.dtype, setting.device))
-    seen = watch.finalized()
-    if "gradient_scale" in setting.asked:
-        scales = gradient_scales(
-            module,
-            setting.plan,
-            (batch.converted(setting.dtype, setting.device) for batch in setting.batches),
-            stream(initialization_seed(setting.seed, index, 2)),
-            output=OUTPUT,
-            loss=setting.loss,
-        )
-        seen.values.update(packed({"log_gradient_scale": scales}, setting.plan))
+    with seeded(initialization_seed(setting.seed, index, 3)):  # for what the model itself draws on its way
+        watch = _Watch(setting, stream(initialization_seed(setting.seed, index, 1)))
+        with torch.no_grad():
+            for number, batch in enumerate(setting.batches):
+                if index == 0:
+                    check_inputs(batch, number)
+                watch.take(module, batch.converted(setting.dtype, setting.device))
+        seen = watch.finalized()
+        if "gradient_scale" in setting.asked:
+            scales = gradient_scales(
+                module,
+                setting.plan,
+                (batch.converted(setting.dtype, setting.device) for batch in setting.batches),
+                stream(initialization_seed(setting.seed, index, 2)),
+                output=OUTPUT,
+                loss=setting.loss,
+            )
+            seen.values.update(packed({"log_gradient_scale": scales}, setting.plan))
     return seen
 
 
@@ -201,7 +202,7 @@ class _Watch:
             begin = stack.enter_context(tapped(module, (*self.taps, *self.watched), self._listen))
             begin()
             if self.asked.noise:
-                stack.enter_context(tangent_mode())
+                stack.enter_context(tangent_mode(module))
                 batch = stack.enter_context(dual_batch(batch, self.generator, module, self.plan, entered))
                 stack.enter_context(self.rescaling.hooked(module))
             tensor, _ = answer(run(module, batch))

@@ -20,6 +20,7 @@ from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.observables.effective_rank import ROWS_LIMIT, UNITS_LIMIT
 from firstlight.measurement.observing import Setting, run
 from firstlight.measurement.outputs import answer, label_axis
+from firstlight.measurement.seeding import initialization_seed, seeded
 from firstlight.measurement.taps import Layers, Plan, choose, scout
 
 __all__ = ["settle"]
@@ -51,7 +52,7 @@ def settle(
     batch = batches.first().converted(first.dtype, first.device)
     sample = batch.head(2)
     _check_type(sample.tensors, module)
-    with torch.no_grad():
+    with torch.no_grad(), seeded(initialization_seed(seed, 0, 3)):
         plan, output = scout(module, lambda: run(module, sample), sample.tensors)
     if any(tensor.is_floating_point() for tensor in sample.tensors):
         plan = replace(plan, embedding=None)
@@ -60,6 +61,8 @@ def settle(
     axis = label_axis(tensor, sample.size) if logits and "guesses" in asked else None
     if not logits and "guesses" in asked:
         notes.append("the model returns hidden states, no logits: there are no guesses")
+    if plan.embedding is not None and (asked.noise or "gradient_scale" in asked):
+        notes.append(f"noise and gradients enter at {plan.embedding}: the inputs are tokens")
     batches = _cut(batches, plan, module, tensor, sample.size, batch_size, notes)
     return (
         Setting(

@@ -21,7 +21,9 @@ _DATA = 0x64617461
 
 
 def initialization_seed(seed: int, index: int, *purpose: int) -> np.random.SeedSequence:
-    """The seed of initialization ``index``; ``purpose`` names what else is drawn (1: noise, 2: read-out).
+    """The seed of initialization ``index``; ``purpose`` names what else is drawn.
+
+    1: noise, 2: the read-out, 3: what the model draws while it runs.
 
     >>> initialization_seed(0, 3).generate_state(1) == np.random.SeedSequence(0).spawn(4)[3].generate_state(1)
     array([ True])

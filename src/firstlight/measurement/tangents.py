@@ -35,21 +35,33 @@ from firstlight.errors import CouldNotError
 from firstlight.measurement.batches import Batch
 from firstlight.measurement.taps import Plan
 
-__all__ = ["Rescaling", "dual_batch", "split", "tangent_mode"]
+__all__ = ["Rescaling", "band", "dual_batch", "split", "tangent_mode"]
 
 _BAND = 20
 """A tangent is rescaled when its largest entry leaves [2^-20, 2^20]."""
 
 
 @contextmanager
-def tangent_mode() -> Iterator[None]:
-    """Forward-mode differentiation with plain attention and fixed batch statistics."""
+def tangent_mode(module: nn.Module) -> Iterator[None]:
+    """Forward-mode differentiation with plain attention and recurrence, and fixed batch statistics."""
     _load_rules()
     with ExitStack() as stack:
+        if any(isinstance(item, nn.RNNBase) for item in module.modules()):
+            stack.enter_context(_plain_recurrence())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         stack.enter_context(forward_ad.dual_level())
         stack.enter_context(_FixedBatchStatistics())
         yield
+
+
+@contextmanager
+def _plain_recurrence() -> Iterator[None]:
+    """The fused recurrence of oneDNN has no forward-mode rule."""
+    enabled, *_ = torch.backends.mkldnn.set_flags(_enabled=False)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=enabled)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -119,6 +131,11 @@ def dual_batch(
         handle.remove()
 
 
+def band(dtype: torch.dtype) -> int:
+    """Powers of two either way that a tensor may be left at: float16 ends at 2¹⁶, the others far beyond 2²⁰."""
+    return min(_BAND, int(np.log2(torch.finfo(dtype).max)) // 2)
+
+
 class Rescaling:
     """Powers of two taken off the tangent at a Sequential's joints; the same for all batches of one initialization."""
 
@@ -163,7 +180,7 @@ class Rescaling:
         if largest == 0 or not np.isfinite(largest):
             return 0
         exponent = int(np.frexp(largest)[1])
-        return exponent if abs(exponent) > _BAND else 0
+        return exponent if abs(exponent) > band(tangent.dtype) else 0
 
 
 class _FixedBatchStatistics(TorchFunctionMode):

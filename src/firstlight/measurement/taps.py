@@ -11,7 +11,7 @@ fused attention.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from firstlight.errors import UsageError
-from firstlight.measurement.kinds import kind_of
+from firstlight.measurement.kinds import kind_of, owns_parameters
 from firstlight.measurement.layouts import unit_axis
 from firstlight.measurement.outputs import answer, first_tensor
 from firstlight.measurement.selecting import chosen
@@ -30,7 +30,7 @@ __all__ = ["Layers", "Plan", "Tap", "choose", "scout", "tapped"]
 
 Layers = str | Sequence[str] | Callable[[str, nn.Module], bool] | None
 
-_STANDARD = ("dense", "convolution", "norm", "channel norm")
+_STANDARD = ("dense", "convolution", "norm", "channel norm", "attention")
 # fmt: off
 _ACTIVATIONS = {
     "relu", "relu_", "relu6", "gelu", "silu", "elu", "elu_", "selu", "selu_", "celu", "leaky_relu",
@@ -40,6 +40,12 @@ _ACTIVATIONS = {
 }
 # fmt: on
 _FUSED = {"scaled_dot_product_attention": "attention", "multi_head_attention_forward": "attention"}
+_WEIGHING = {
+    *("linear", "bilinear", "conv1d", "conv2d", "conv3d"),
+    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"),
+}
+"""Functions that do a layer's work; inside a module made for it they are that module's own."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Tap:
         source: Key of the call whose output it reads, ``"input"`` for the model's own input, ``None`` where
             something that no module did lies between.
         weight: Numbers in its own weight: multiplications for each position.
+        reads: Whether it was given a tensor; what is given none (a table of position biases) passes no signal on.
     """
 
     key: str
@@ -68,6 +75,7 @@ class Tap:
     axis: int
     source: str | None = None
     weight: int = 0
+    reads: bool = True
 
     @property
     def units(self) -> int:
@@ -118,6 +126,8 @@ def scout(module: nn.Module, run: Callable[[], Any], inputs: Sequence[Tensor] = 
     read: list[tuple[Tensor | None, int]] = []
     handles = []
     for name, item in module.named_modules():
+        if _is_of_weights(name):
+            continue
 
         def before(item: nn.Module, args: Any, kwargs: Any, name: str = name) -> None:
             running.append((name, item))
@@ -151,11 +161,16 @@ def scout(module: nn.Module, run: Callable[[], Any], inputs: Sequence[Tensor] = 
 
 
 def choose(plan: Plan, module: nn.Module, layers: Layers, *, with_activations: bool = False) -> Plan:
-    """The plan with its taps chosen; ``None`` or ``"standard"`` is every dense, convolutional and norm output."""
+    """The plan with its taps chosen.
+
+    ``None`` or ``"standard"`` is every dense, convolutional and norm output, and that of every other module that holds
+    weights and no modules, but for embeddings: recurrent layers, attention whose parts are fused, layers of the user's
+    own.
+    """
     modules = dict(module.named_modules())
     activations = {tap.key for tap in plan.ran if with_activations and tap.kind == "activation"}
     if layers is None or (isinstance(layers, str) and layers == "standard"):
-        keys = {tap.key for tap in plan.ran if tap.kind in _STANDARD} | activations
+        keys = {tap.key for tap in plan.ran if _is_standard(tap, modules)} | activations
     elif isinstance(layers, str) and layers == "output":
         keys = set()
     elif isinstance(layers, str) and layers == "all":
@@ -178,6 +193,16 @@ def choose(plan: Plan, module: nn.Module, layers: Layers, *, with_activations: b
     taps = [tap for tap in plan.ran if tap.key in keys and tap.name]
     taps.sort(key=lambda tap: tap.key == plan.output)  # stable: only the output moves, to the end
     return replace(plan, taps=tuple(taps))
+
+
+def _is_standard(tap: Tap, modules: Mapping[str, nn.Module]) -> bool:
+    own = tap.kind == "other" and tap.reads and owns_parameters(modules[tap.name])
+    return own or tap.kind in _STANDARD
+
+
+def _is_of_weights(name: str) -> bool:
+    """Whether the module computes a weight (weight norm, spectral norm): its output is no signal."""
+    return "parametrizations" in name.split(".")
 
 
 @contextmanager
@@ -220,7 +245,7 @@ def tapped(
 
 
 class _Functions(TorchFunctionMode):
-    """Notes activation and attention functions that are called outside a module made for them."""
+    """Notes activation, attention and weighing functions that are called outside a module made for them."""
 
     def __init__(self, found: list[tuple[str, str]], running: list[tuple[str, nn.Module]]) -> None:
         super().__init__()
@@ -228,9 +253,14 @@ class _Functions(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(function, "__name__", "")
-        if self.running and (name in _ACTIVATIONS or name in _FUSED):
+        if self.running and (name in _ACTIVATIONS or name in _FUSED or name in _WEIGHING):
             where, module = self.running[-1]
-            if kind_of(module) not in ("activation", "norm"):
+            kind = kind_of(module)
+            if name in _WEIGHING:
+                inside = kind in _STANDARD or (kind == "other" and owns_parameters(module))
+            else:
+                inside = kind in ("activation", "norm")
+            if not inside:
                 self.found.append((where, name))
         return function(*args, **(kwargs or {}))
 
@@ -269,7 +299,20 @@ def _keyed(calls: list[_Call], inputs: set[int]) -> tuple[Tap, ...]:
             source = made.get((place, call.read_version), "input" if place in inputs else None)
         weight = getattr(call.module, "weight", None)
         numbers = weight.numel() if isinstance(weight, Tensor) and kind in ("dense", "convolution") else 0
-        ran.append(Tap(key, name, number, kind, type(call.module).__name__, shape, axis, source, numbers))
+        ran.append(
+            Tap(
+                key,
+                name,
+                number,
+                kind,
+                type(call.module).__name__,
+                shape,
+                axis,
+                source,
+                weight=numbers,
+                reads=call.read is not None,
+            )
+        )
         if (
             kind != "pass"
         ):  # what passes a tensor on did not make it; a container made only what nothing inside it made
@@ -315,6 +358,7 @@ def _unseen(
         if (
             name in fired
             or not name
+            or _is_of_weights(name)
             or kind in ("pass", "container")
             or next(item.children(), None) is not None
         ):

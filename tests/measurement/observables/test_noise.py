@@ -29,3 +29,11 @@ def test_merge_is_the_whole():
     values = torch.arange(1.0, 9.0)
     merged = noise.merge(noise.update(noise.init(), values[:3]), noise.update(noise.init(), values[3:]))
     assert noise.finalize(merged) == pytest.approx(noise.finalize(noise.update(noise.init(), values)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_squared_in_float32(dtype):
+    """2⁻¹² squared is below all of float16, and so are squares beyond 2¹⁶."""
+    for exponent in (-12, 10):
+        state = noise.update(noise.init(), torch.full((5,), 2.0**exponent, dtype=dtype))
+        assert noise.finalize(state) == pytest.approx(2 * exponent * np.log(2))

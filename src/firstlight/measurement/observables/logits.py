@@ -5,8 +5,8 @@ common to all labels of a row moves neither a guess nor a loss, so :math:`\tilde
 
 - its centre variance and data variance, whose ratio is γ as the guesses see it, and whose sum is the squared scale;
 - the cross-entropy with the targets, and with evenly drawn labels, :math:`⟨\log\sum_c e^{z_c} - \bar z⟩`;
-- the least root mean square difference of two labels' logits, relative to :math:`\sqrt 2` times the scale: 0 for
-  duplicates, about 1 for independent ones;
+- the least distance of two labels, :math:`d_{ab}^2 = \frac{(m_a - m_b)^2}{4C} + \frac{\mathrm{Var}(z_a - z_b)}{4V}`:
+  0 for duplicates, about 1 for independent ones, whether the centres or the data move the logits more;
 - the shares of rows that are not finite, and of rows that are probabilities already.
 """
 
@@ -144,12 +144,15 @@ def _nearest(state: LogitState) -> tuple[float, float, float]:
     """Relative distance of the two labels that lie closest, and which they are."""
     if state.products is None or not state.finite or len(state.products) < 3:
         return math.nan, math.nan, math.nan  # the two logits of two labels differ by all there is
-    squares = state.products.diagonal()
-    scale = 2 * float(squares.mean())
-    if not scale > 0:
+    mean = state.centred.mean
+    apart = torch.zeros_like(state.products)
+    covariance = state.products / state.finite - torch.outer(mean, mean)
+    for part in (torch.outer(mean, mean), covariance):
+        squares = part.diagonal()
+        if float(squares.mean()) > 0:
+            apart += (squares[:, None] + squares[None] - 2 * part).clamp(min=0) / (4 * squares.mean())
+    if not float(apart.sum()) > 0:
         return math.nan, math.nan, math.nan
-    apart = squares[:, None] + squares[None] - 2 * state.products
     apart.fill_diagonal_(torch.inf)
-    place = int(apart.argmin())
-    first, second = divmod(place, len(apart))
-    return math.sqrt(max(float(apart[first, second]), 0.0) / scale), float(first), float(second)
+    first, second = divmod(int(apart.argmin()), len(apart))
+    return math.sqrt(float(apart[first, second])), float(first), float(second)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 __all__ = ["NoiseState", "finalize", "init", "merge", "update"]
@@ -34,12 +35,13 @@ def update(
 ) -> NoiseState:
     """Take in ``tangent · 2^exponent``; without a tangent, ``count`` zeros.
 
-    >>> import torch
     >>> finalize(update(init(), torch.full((10,), 1e-30), exponent=100)) / 2
     0.2371...
     """
     if tangent is None or not tangent.numel():
         return merge(state, NoiseState(count=count or 0))
+    if tangent.dtype in (torch.float16, torch.bfloat16):
+        tangent = tangent.float()
     largest = float(tangent.abs().amax())
     if largest == 0:
         return merge(state, NoiseState(count=tangent.numel()))
