@@ -32,7 +32,7 @@ test-slow: $(VENV)/.installed-develop ## run the tests that take minutes
 	$(PYTEST) -m slow $(ARGS)
 
 test-minimum: ## run the tests with the oldest dependencies that pyproject.toml admits, in .venv-minimum
-	$(MAKE) test VENV=.venv-minimum EXTRAS=test,models CONSTRAINTS=constraints-minimum.txt ARGS='$(OLD_WARNINGS) $(ARGS)'
+	$(MAKE) test VENV=.venv-minimum EXTRAS=test,models,metrics,lightning CONSTRAINTS=constraints-minimum.txt ARGS='$(OLD_WARNINGS) $(ARGS)'
 
 check: $(VENV)/.installed-develop ## lint, formatting, strict types, import staircase
 	$(BIN)/ruff check .

@@ -64,6 +64,14 @@ class Records:
             **{f"class_bias/recall/{label}": float(value) for label, value in _few(right / totals)},
         }
 
+    def add_up(self) -> None:
+        """Sum the tallies over all processes, which must have recorded the same steps."""
+        for place, found in self.tallies.items():
+            summed = {item.name: getattr(found, item.name).clone() for item in fields(found)}
+            for value in summed.values():
+                torch.distributed.all_reduce(value)
+            self.tallies[place] = Tally(**summed)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors, which ``torch.load(weights_only=True)`` reads."""
         flat = {f"extra|{step}|{name}": values for (step, name), values in self.extra.items()}

@@ -213,6 +213,11 @@ class Tracker:
             layers=self._layer_names,
         )
 
+    def synchronize(self) -> None:
+        """Add up what all processes of ``torch.distributed`` have counted; call it once, on every process."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._records.add_up()
+
     def state_dict(self) -> dict[str, Any]:
         """Tensors and strings, to be saved with a checkpoint."""
         return {
