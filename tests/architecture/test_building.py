@@ -182,3 +182,13 @@ def test_what_cannot_be_built_is_refused_by_name() -> None:
         ModelError, match=r"activation 'cbrt': expected a registered name or a callable on tensors"
     ):
         Blueprint((Activation("c", numeric),), 2, 2).build()
+
+
+def test_branches_of_one_layer_are_built_as_they_were_read() -> None:
+    body = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
+    module = nn.Sequential(Residual(body, shortcut=nn.Linear(3, 3), scale=0.5), Residual(nn.Linear(3, 3)))
+    blueprint = Blueprint.read(module)
+    built = blueprint.build(seed=0)
+    assert Blueprint.read(built, weight_variance=1.0, bias_variance=0.0).layers == (
+        Blueprint.read(module, weight_variance=1.0, bias_variance=0.0).layers
+    )

@@ -181,12 +181,19 @@ def _module(layer: words.Layer) -> nn.Module:
             return nn.Flatten() if layer.kind == "Flatten" else nn.Identity()
         case words.Residual():
             inside = f"{layer.address}."
-            shortcut = _sequence(layer.shortcut, f"{inside}shortcut.") if layer.shortcut else None
-            return Residual(_sequence(layer.body, f"{inside}body."), shortcut=shortcut, scale=layer.scale)
+            shortcut = _branch(layer.shortcut, f"{inside}shortcut") if layer.shortcut else None
+            return Residual(_branch(layer.body, f"{inside}body"), shortcut=shortcut, scale=layer.scale)
     reason = layer.reason if isinstance(layer, words.Unmodelled) else "no module is known for it"
     raise ModelError(
         f"{layer.address}: expected a layer that can be built, got {type(layer).__name__} ({reason})"
     )
+
+
+def _branch(layers: Sequence[words.Layer], address: str) -> nn.Module:
+    """One layer that is the whole branch, or a sequence inside it."""
+    if len(layers) == 1 and layers[0].address == address:
+        return _module(layers[0])
+    return _sequence(layers, f"{address}.")
 
 
 def _convolution(layer: words.Convolution) -> nn.Module:
