@@ -81,7 +81,9 @@ def _other_mode(
     mode = "eval" if profile.provenance.mode == "train" else "train"
     inits = profile.provenance.settings["inits"]
     return measure(
-        model, data, **{**options, "mode": mode, "inits": inits, "precision": None, "quantities": "standard"}
+        model,
+        data,
+        **{**options, "mode": mode, "inits": inits, "precision": None, "quantities": ("standard", "logits")},
     )
 
 

@@ -15,6 +15,7 @@ from firstlight.diagnosis.checks.every import CHECKS
 from firstlight.diagnosis.comparing import compare
 from firstlight.diagnosis.evidence import Evidence
 from firstlight.diagnosis.policies import Policy, as_policy
+from firstlight.diagnosis.prognoses import prognosticate
 from firstlight.errors import UsageError
 from firstlight.results.comparison import Comparison
 from firstlight.results.diagnosis import Diagnosis
@@ -60,7 +61,7 @@ def diagnose(
     findings = chosen.applied(finding for check in CHECKS for finding in check.judge(evidence))
     return Diagnosis(
         findings,
-        (),
+        prognosticate(evidence, findings),
         profile,
         Provenance(
             engine="diagnosis",

@@ -7,13 +7,13 @@ quantities, numbers by initialization, and which layers are comparable along the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.diagnosis.intervals import Interval, of_ratio
+from firstlight.diagnosis.intervals import Interval, of_mean, of_ratio
 from firstlight.diagnosis.thresholds import Threshold
 from firstlight.results.profile import Profile
 
@@ -81,6 +81,31 @@ class Evidence:
             return list(every)
         return [place for place in every if self.kinds[place] in _WEIGHTED]
 
+    @property
+    def other(self) -> Evidence | None:
+        """The same questions to the other mode."""
+        return None if self.other_mode is None else replace(self, profile=self.other_mode, other_mode=None)
+
+    @cached_property
+    def units(self) -> Array | None:
+        """Units of each layer, where they are known."""
+        item = self.profile.coordinates.get("units")
+        return None if item is None else np.asarray(item.values, dtype=float)
+
+    @cached_property
+    def sizes(self) -> Array | None:
+        """Units times positions of each layer, where they are known."""
+        item = self.profile.coordinates.get("positions")
+        return (
+            None if item is None or self.units is None else self.units * np.asarray(item.values, dtype=float)
+        )
+
+    def interval_of(self, column: Array, level: float) -> Interval:
+        """Mean of one layer's values over initializations; theory's value has no width."""
+        if self.measured:
+            return of_mean(column, level)
+        return Interval(*[float(column[0])] * 3)
+
     def table(self, name: str) -> Array | None:
         """Values of a quantity, ``(init, layer)``; a single row where there are no initializations."""
         if f"{name}_init" in self.profile.variables:
@@ -100,9 +125,9 @@ class Evidence:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(table))
 
-    def by_init(self, name: str, profile: Profile | None = None) -> Array | None:
+    def by_init(self, name: str) -> Array | None:
         """A number of the whole network, ``(init,)``."""
-        item = (profile or self.profile).variables.get(name)
+        item = self.profile.variables.get(name)
         return None if item is None or item.dims != ("init",) else np.asarray(item.values, dtype=float)
 
     def scalar(self, name: str) -> float | None:
@@ -134,12 +159,11 @@ class Evidence:
     @cached_property
     def output_gamma(self) -> Interval:
         """γ of the logits, a shift common to all labels left out where that was measured (it moves no guess)."""
-        return self.guess_gamma(self.profile)
+        return self.output_gamma_at(self.level)
 
-    def guess_gamma(self, profile: Profile) -> Interval:
-        """The same of another profile."""
-        centers = self.by_init("logit_center_variance_init", profile)
-        variances = self.by_init("logit_data_variance_init", profile)
+    def output_gamma_at(self, level: float) -> Interval:
+        """The same with an interval of another level."""
+        centers, variances = (self.by_init(f"logit_{part}_variance_init") for part in ("center", "data"))
         if centers is not None and variances is not None:
-            return self.beyond_null(of_ratio(centers, variances, self.level))
-        return self.gamma_at(len(self.layers) - 1, self.level) if profile is self.profile else _NOTHING
+            return self.beyond_null(of_ratio(centers, variances, level))
+        return self.gamma_at(len(self.layers) - 1, level)

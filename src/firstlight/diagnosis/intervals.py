@@ -20,16 +20,28 @@ hold together.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Interval", "of_mean", "of_ratio", "of_share", "scan", "simultaneous", "status_of"]
+__all__ = [
+    "Interval",
+    "of_logarithm",
+    "of_mean",
+    "of_ratio",
+    "of_scale",
+    "of_share",
+    "scan",
+    "simultaneous",
+    "status_of",
+]
 
 Array = NDArray[np.float64]
 
+_LARGEST = 700.0
+"""Logarithm of the largest number that is told, and of the smallest."""
 _FLOOR = 1e-300
 """Stands for a variance that is exactly zero, whose logarithm would be infinite."""
 
@@ -79,13 +91,45 @@ def of_ratio(numerators: ArrayLike, denominators: ArrayLike, level: float) -> In
     if total <= 0 or base <= 0:
         value = 0.0 if base > 0 else math.inf
         return Interval(value, value, value) if count > 1 else Interval(value, 0.0, math.inf)
-    value = total / base
+    return of_logarithm(lambda first, second: _log(first) - _log(second), above, below, level=level)
+
+
+def of_logarithm(statistic: Callable[..., Array], *columns: ArrayLike, level: float) -> Interval:
+    """Exp of a smooth function of averages over initializations, jackknifed on its logarithm.
+
+    Args:
+        statistic: The logarithm, from one array of averages for each column, elementwise.
+        columns: Values ``(init,)`` to average; initializations in which one is not finite are left out.
+        level: Of the interval.
+
+    >>> of_logarithm(np.log, [2.0, 2.0], level=0.95)
+    Interval(value=2.0, low=2.0, high=2.0)
+    """
+    table = np.stack([np.asarray(column, dtype=float) for column in columns])
+    table = table[:, np.isfinite(table).all(0)]
+    count = table.shape[1]
+    if not count:
+        return _NOTHING
+    sums = table.sum(1)
+    value = math.exp(min(float(statistic(*(sums / count))), _LARGEST))
     if count < 2:
         return Interval(value, 0.0, math.inf)
-    left_out = np.log(np.maximum(total - above, _FLOOR)) - np.log(np.maximum(base - below, _FLOOR))
+    left_out = np.asarray(statistic(*((sums[:, None] - table) / (count - 1))))
     spread = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    reach = math.exp(min(_student(level, count) * spread, 700.0))
+    reach = math.exp(min(_student(level, count) * spread, _LARGEST))
     return Interval(value, value / reach, value * reach)
+
+
+def of_scale(logarithms: ArrayLike, level: float) -> Interval:
+    """Geometric mean over initializations, from logarithms ``(init,)``; zeros count as the smallest double.
+
+    What spans decades over initializations has no stable average: this is what a typical one has.
+    """
+    values = np.asarray(logarithms, dtype=float).ravel()
+    values = values[~np.isnan(values)]
+    return Interval(
+        *(math.exp(min(bound, _LARGEST)) for bound in of_mean(np.clip(values, -_LARGEST, _LARGEST), level))
+    )
 
 
 def of_share(hits: int, count: int, level: float) -> Interval:
@@ -149,6 +193,10 @@ _NOTHING = Interval(math.nan, math.nan, math.nan)
 def _finite(values: ArrayLike) -> Array:
     array = np.asarray(values, dtype=float).ravel()
     return np.asarray(array[np.isfinite(array)])
+
+
+def _log(values: Array) -> Array:
+    return np.asarray(np.log(np.maximum(values, _FLOOR)))
 
 
 def _student(level: float, count: int) -> float:

@@ -6,7 +6,6 @@ Enters: words (``fail_on``, ``warn_on``, ``ignore``), a mapping, or TOML::
     fail_on = ["deep-prejudice", "exploding-sensitivity"]
     warn_on = ["modes-differ"]
     ignore = ["uncentred-data"]
-    fail_undecided = true                # a verdict that is to fail must also be reached
     level = 0.99
     [tool.firstlight.audit.thresholds]
     deep-gamma = 3.0
@@ -43,7 +42,6 @@ class Policy:
         fail_on: Findings that fail, beside those that fail by default.
         warn_on: Findings that warn.
         ignore: Findings that are information only, also where they fail or warn by default.
-        fail_undecided: Whether a finding that is to fail fails too where it is undecided.
         level: Of the intervals.
         thresholds: Values by name that replace those of the table.
 
@@ -55,7 +53,6 @@ class Policy:
     fail_on: tuple[str, ...] = ()
     warn_on: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    fail_undecided: bool = False
     level: float | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
 
@@ -76,15 +73,13 @@ class Policy:
                 raise UsageError(f"policy: {', '.join(both)} stands in {first} and in {second}; keep one")
         if self.level is not None and not (isinstance(self.level, float) and 0 < self.level < 1):
             raise UsageError(f"policy: level: expected a number between 0 and 1, got {self.level!r}")
-        if not isinstance(self.fail_undecided, bool):
-            raise UsageError(f"policy: fail_undecided: expected true or false, got {self.fail_undecided!r}")
         thresholds(self.thresholds)  # refuses unknown names
         object.__setattr__(self, "thresholds", MappingProxyType(dict(self.thresholds)))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], *, where: str = "policy") -> Self:
         """Read a table of TOML or the result of ``to_dict``."""
-        fields = (*_WORDS, "fail_undecided", "level", "thresholds")
+        fields = (*_WORDS, "level", "thresholds")
         for name in plain:
             if name not in fields:
                 raise one_of(where, name, fields)
@@ -116,7 +111,6 @@ class Policy:
         """Plain containers, for provenance."""
         return {
             **{word: list(getattr(self, word)) for word in _WORDS},
-            "fail_undecided": self.fail_undecided,
             "level": self.level,
             "thresholds": dict(self.thresholds),
         }
