@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from firstlight.diagnosis.policies import Policy as Policy
     from firstlight.measurement.measuring import measure as measure
     from firstlight.papers.reproducing import reproduce as reproduce
+    from firstlight.remedies.repairing import apply_ as apply_
+    from firstlight.remedies.repairing import repair as repair
     from firstlight.reporting.reporting import report as report
     from firstlight.results.archive import load as load
+    from firstlight.results.change import Change as Change
     from firstlight.results.comparison import Comparison as Comparison
     from firstlight.results.diagnosis import Diagnosis as Diagnosis
     from firstlight.results.finding import Finding as Finding
@@ -35,6 +38,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Blueprint": "firstlight.architecture.blueprint",
+    "Change": "firstlight.results.change",
     "Comparison": "firstlight.results.comparison",
     "Diagnosis": "firstlight.results.diagnosis",
     "Finding": "firstlight.results.finding",
@@ -44,6 +48,7 @@ _HOMES = {
     "Profile": "firstlight.results.profile",
     "Trajectory": "firstlight.results.trajectory",
     "Reproduction": "firstlight.results.reproduction",
+    "apply_": "firstlight.remedies.repairing",
     "assert_born_well": "firstlight.auditing.asserting",
     "audit": "firstlight.auditing.auditing",
     "compare": "firstlight.diagnosis.comparing",
@@ -53,6 +58,7 @@ _HOMES = {
     "phases": "firstlight.theory.phases",
     "predict": "firstlight.theory.predicting",
     "track": "firstlight.training.tracking",
+    "repair": "firstlight.remedies.repairing",
     "report": "firstlight.reporting.reporting",
     "reproduce": "firstlight.papers.reproducing",
 }

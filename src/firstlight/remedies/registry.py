@@ -1,6 +1,7 @@
 """The remedies as data: what each is called, what it changes, which findings it answers, and where its function is.
 
-Enters: a name. Leaves: its ``Remedy``. Nothing here imports torch, so that help and diagnosis may list them.
+Enters: a name. Leaves: its ``Remedy``. Nothing here imports torch, so that help may list them. Which findings a remedy
+answers is said once, by the checks of ``diagnosis``.
 
 The function of a remedy is ``(model, …) → (new model, Edits)``::
 
@@ -41,7 +42,6 @@ class Remedy:
         changes: ``"structure"``, ``"parameters"``, ``"data"`` or ``"seed"``.
         home: The module of its function.
         needs_data: Whether the function takes ``data`` (and ``mode``).
-        answers: Ids of the findings that it is meant for.
         reference: Where it comes from.
     """
 
@@ -50,7 +50,6 @@ class Remedy:
     changes: str
     home: str
     needs_data: bool
-    answers: tuple[str, ...]
     reference: str
 
     @property
@@ -58,6 +57,14 @@ class Remedy:
         """The plain function; imports its module."""
         found: Callable[..., Any] = getattr(import_module(self.home), self.name)
         return found
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Ids of the findings that name it."""
+        from firstlight.diagnosis.checks.every import CHECKS
+
+        subjects = [subject for check in CHECKS for subject in check.subjects]
+        return tuple(subject.id for subject in subjects if self.name in subject.remedies)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -70,7 +77,6 @@ class Remedy:
         }
 
 
-_BIASED = ("weak-prejudice", "deep-prejudice", "prejudice-grows-with-depth")
 _PLACEMENT = "firstlight.remedies.norm_placement"
 
 _ALL = (
@@ -80,7 +86,6 @@ _ALL = (
         "structure",
         _PLACEMENT,
         False,
-        (*_BIASED, "norm-before-activation"),
         "Francazi et al. 2026",
     ),
     Remedy(
@@ -89,7 +94,6 @@ _ALL = (
         "structure",
         _PLACEMENT,
         False,
-        ("zero-dimensional-signal", "exploding-gradients"),
         "Ioffe & Szegedy 2015",
     ),
     Remedy(
@@ -98,7 +102,6 @@ _ALL = (
         "structure",
         "firstlight.remedies.norm_types",
         False,
-        ("modes-differ",),
         "Francazi et al. 2026",
     ),
 )
