@@ -21,7 +21,7 @@ from firstlight.architecture.wording import arguments_of
 from firstlight.cli.named_models import NamedModel, imported, own_mistakes_told
 from firstlight.errors import ModelError, UsageError
 
-__all__ = ["data_for", "shapes_told"]
+__all__ = ["data_for", "gaussian_for", "shapes_told"]
 
 _POINTS = 1000
 """Gaussian points where a described network comes without data."""
@@ -36,7 +36,7 @@ def data_for(named: NamedModel, words: str | None, *, quiet: bool = False) -> tu
         quiet: Say nothing on stderr of what was chosen.
     """
     if words is None:
-        words = _gaussian_for(named)
+        words = gaussian_for(named)
         if not quiet:
             click.echo(f"--data {words}", err=True)
     given = _loaded(words)
@@ -68,7 +68,8 @@ def shapes_told(given: Any) -> Iterator[None]:
         raise ModelError(f"{error}; the samples have the shape {tuple(given.shape)}{flat}") from error
 
 
-def _gaussian_for(named: NamedModel) -> str:
+def gaussian_for(named: NamedModel) -> str:
+    """The line that names Gaussian points for a described network; anything else needs data."""
     blueprint = named.blueprint
     if blueprint is None or blueprint.inputs is None:
         raise UsageError(

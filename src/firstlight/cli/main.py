@@ -30,11 +30,13 @@ from firstlight.errors import FirstlightError, UsageError
 __all__ = ["main", "program"]
 
 _VERBS = {
+    "audit": "firstlight.cli.audit",
     "predict": "firstlight.cli.predict",
     "measure": "firstlight.cli.measure",
     "compare": "firstlight.cli.compare",
     "phases": "firstlight.cli.phases",
     "reproduce": "firstlight.cli.reproduce",
+    "report": "firstlight.cli.report",
     "show": "firstlight.cli.show",
 }
 

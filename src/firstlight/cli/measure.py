@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from firstlight.cli.measuring_options import measuring_options
 from firstlight.cli.output import ARCHIVE, FIGURE, WritablePath, announce, print_result, save_figure
 from firstlight.errors import CouldNotError
 
@@ -25,46 +26,13 @@ _LARGEST_GRAM = 4000
     epilog="Ctrl-C ends early: what is complete is printed and saved, says so in its notes, and exits with 130."
 )
 @click.argument("model")
-@click.option(
-    "--data",
-    metavar="NAME[:TASK,OPTIONS]",
-    help="gaussian, noise, cifar10, cifar100, mnist, tiny-imagenet, isbi2012, or CODE:NAME of a loader; "
-    "1,000 gaussian points where MODEL is a description.",
-)
-@click.option("--inits", type=int, default=100, show_default=True, help="Initializations.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Names the initializations.")
-@click.option(
-    "--layers",
-    multiple=True,
-    metavar="PATTERN",
-    help="Layers by name, '*.bn*', re:…, ~exclusion, standard or output; repeat for more.",
-)
+@measuring_options
 @click.option(
     "--quantities",
     default="standard",
     show_default=True,
     metavar="standard|all|A,B",
     help="What to compute.",
-)
-@click.option(
-    "--mode",
-    default="train",
-    show_default=True,
-    metavar="train|eval",
-    help="Which statistics batch norm uses.",
-)
-@click.option("--batch-size", type=int, metavar="B", help="Samples in a batch.")
-@click.option("--samples", type=int, metavar="D", help="At most so many samples, drawn by the seed.")
-@click.option(
-    "--precision",
-    type=float,
-    metavar="SHARE",
-    help="Stop when γ of the output is known within this share.",
-)
-@click.option(
-    "--redraw",
-    metavar="LAW",
-    help="Draw weights by kaiming_normal, xavier_uniform, orthogonal …; keep leaves them.",
 )
 @click.option("--compare", is_flag=True, help="Print how it differs from theory, instead of the profile.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARCHIVE",
     "FIGURE",
+    "REPORT",
     "WritablePath",
     "announce",
     "print_result",
@@ -29,6 +30,9 @@ ARCHIVE = (".nc",)
 
 FIGURE = (".pdf", ".png", ".svg")
 """Suffixes of figures."""
+
+REPORT = (".html", ".json", ".md", ".txt", ".xml")
+"""Suffixes of reports."""
 
 
 class WritablePath(click.Path):

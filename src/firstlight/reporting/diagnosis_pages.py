@@ -31,9 +31,10 @@ _REGIME_WORDS = {
 def diagnosis_page(diagnosis: Diagnosis) -> Document:
     """The Document of a Diagnosis."""
     inits = int(diagnosis.profile.provenance.settings.get("inits", 0) or 0)
-    typed = _typed(diagnosis)
+    typed, failed = _typed(diagnosis), diagnosis.failed
     findings = tuple(
-        finding_text(finding, inits=inits, typed=typed) for finding in sorted(diagnosis.findings, key=_rank)
+        finding_text(item, failed=item in failed, inits=inits, typed=typed)
+        for item in sorted(diagnosis.findings, key=_rank)
     )
     prognoses = tuple(prognosis_row(prognosis) for prognosis in diagnosis.prognoses)
     return Document(

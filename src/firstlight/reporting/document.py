@@ -83,7 +83,7 @@ class FindingText:
         because: The mechanism.
         reference: The paper that explains it.
         remedies: What would change it.
-        check: The check that looked.
+        details: Further numbers, by name.
     """
 
     id: str
@@ -98,7 +98,7 @@ class FindingText:
     because: str = ""
     reference: str = ""
     remedies: tuple[RemedyText, ...] = ()
-    check: str = ""
+    details: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from firstlight.results.quantities import QUANTITIES
 
 __all__ = ["amount_of", "finding_text", "status_words"]
 
-_SHARES = ("share", "fraction", "probability")
-"""Words that name a number between nothing and everything, which is written in percent."""
+_SHARES = ("dead_units", "norms_before", "ties")
+"""Quantities beside those named ``…_share`` that are written in percent."""
 
 STATUS_WORDS = {
     "found": "found",
@@ -35,28 +35,39 @@ STATUS_WORDS = {
 }
 
 
-def status_words(finding: FindingText | Finding) -> str:
-    """The status for a table, with the severity where it was found."""
-    if finding.status != "found":
-        return STATUS_WORDS[finding.status]
-    return {"info": "found", "warn": "found (warning)", "fail": "found (fails)"}[finding.severity]
+def status_words(finding: FindingText) -> str:
+    """The status for a table, with what the policy makes of it."""
+    words = STATUS_WORDS[finding.status]
+    if finding.failed:
+        return f"{words} (fails)"
+    return f"{words} (warning)" if finding.status == "found" and finding.severity == "warn" else words
 
 
-def finding_text(finding: Finding, *, inits: int = 0, typed: Typed = ("MODEL", "DATA")) -> FindingText:
-    """One finding in words."""
+def finding_text(
+    finding: Finding, *, failed: bool = False, inits: int = 0, typed: Typed = ("MODEL", "DATA")
+) -> FindingText:
+    """One finding in words.
+
+    Args:
+        finding: The finding.
+        failed: Whether the policy is not met because of it.
+        inits: Initializations behind it, for saying how many would decide it.
+        typed: What the user typed as model and data.
+    """
     words = words_for(finding)
     return FindingText(
         id=finding.id,
         title=words.title if finding.found else words.question[:1].upper() + words.question[1:],
         status=finding.status,
         severity=finding.severity,
-        failed=finding.failed,
+        failed=failed,
         layer=finding.layer,
         amount=amount_of(finding),
         threshold=_threshold_of(finding),
         sentences=_sentences(finding, inits),
         because=finding.because if finding.found else "",
         reference=finding.reference if finding.found else "",
+        details=_details(finding),
         remedies=tuple(remedy_text(name, typed) for name in finding.remedies) if finding.found else (),
     )
 
@@ -70,7 +81,10 @@ def amount_of(finding: Finding) -> str:
     if math.isnan(finding.value):
         return ""
     number = amount(finding.value, finding.low, finding.high, share=_is_share(finding.quantity))
-    return f"{_symbol(finding.quantity)} = {number}" if finding.quantity else number
+    measure = words_for(finding).measure or _symbol(finding.quantity)
+    if not measure:
+        return number
+    return f"{measure}: {number}" if " " in measure else f"{measure} = {number}"
 
 
 def _threshold_of(finding: Finding) -> str:
@@ -112,8 +126,17 @@ def _symbol(quantity: str) -> str:
     return QUANTITIES[quantity].symbol if quantity in QUANTITIES else quantity.replace("_", " ")
 
 
+def _details(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """Further numbers; the ends of their intervals are left to the archive."""
+    return tuple(
+        (name.replace("_", " "), plain(value, share=_is_share(name)))
+        for name, value in finding.details.items()
+        if not name.endswith(("_low", "_high", "_neutral"))
+    )
+
+
 def _is_share(quantity: str) -> bool:
-    return any(word in quantity for word in _SHARES)
+    return quantity in _SHARES or quantity.endswith("_share")
 
 
 def _sentence(text: str) -> str:

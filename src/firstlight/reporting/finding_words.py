@@ -25,6 +25,7 @@ class Words:
         absent: What is true where the network does not have it.
         follows: What comes of it.
         question: What was looked for, as a row of a table.
+        measure: What its number is.
     """
 
     title: str
@@ -32,6 +33,7 @@ class Words:
     absent: str
     follows: str
     question: str
+    measure: str = ""
 
 
 WORDS: dict[str, Words] = {
@@ -42,6 +44,7 @@ WORDS: dict[str, Words] = {
         "A fresh initialization favours some class beyond what counting a finite sample brings about.",
         "Training starts without a prejudice to unlearn.",
         "whether guesses start out even",
+        "γ",
     ),
     "weak-prejudice": Words(
         "A mild favourite class",
@@ -50,6 +53,7 @@ WORDS: dict[str, Words] = {
         "There is no mild favourite: the start is either even or strongly biased.",
         "The classes that start behind catch up a little later than the others.",
         "a mild favourite class",
+        "γ",
     ),
     "deep-prejudice": Words(
         "One class gets most of the guesses",
@@ -59,6 +63,7 @@ WORDS: dict[str, Words] = {
         "Training first has to unlearn this, and the other classes are learned later. This is a regime, not a "
         "fault: without norms, the most trainable networks start this way.",
         "a class that takes most of the data",
+        "γ",
     ),
     "prejudice-grows-with-depth": Words(
         "The favourite grows stronger from layer to layer",
@@ -66,6 +71,7 @@ WORDS: dict[str, Words] = {
         "Depth does not strengthen the bias.",
         "Depth alone would make it worse; changing what a block does changes the trend.",
         "a bias that grows with depth",
+        "growth of γ over the depth",
     ),
     "zero-dimensional-signal": Words(
         "All inputs end up looking alike",
@@ -74,6 +80,7 @@ WORDS: dict[str, Words] = {
         "Inputs stay different from each other on their way through the network.",
         "Later layers cannot tell apart what arrives the same, so learning starts slowly or not at all.",
         "inputs that end up looking alike",
+        "share of the signal that tells inputs apart",
     ),
     "one-dimensional-signal": Words(
         "The signal collapses onto one line",
@@ -82,6 +89,7 @@ WORDS: dict[str, Words] = {
         "At the start the network can only rank its inputs along one line; further distinctions must first be "
         "rebuilt.",
         "a signal along one direction only",
+        "r_eff",
     ),
     "exploding-sensitivity": Words(
         "Small changes of the input blow up",
@@ -90,6 +98,7 @@ WORDS: dict[str, Words] = {
         "Small changes of the input do not grow exponentially with depth.",
         "What the network learns about one input then says little about its neighbours.",
         "small changes that blow up",
+        "growth over half of the depth",
     ),
     "vanishing-sensitivity": Words(
         "Small changes of the input die out",
@@ -98,6 +107,7 @@ WORDS: dict[str, Words] = {
         "Small changes of the input reach the output.",
         "Details of the input are lost before the last layers see them.",
         "small changes that die out",
+        "shrinkage over half of the depth",
     ),
     "exploding-gradients": Words(
         "Gradients grow on their way back",
@@ -106,6 +116,7 @@ WORDS: dict[str, Words] = {
         "Gradients do not blow up on their way back to the first layers.",
         "A learning rate that suits the last layers is too large for the first ones.",
         "gradients that grow on their way back",
+        "growth over half of the depth",
     ),
     "vanishing-gradients": Words(
         "Gradients fade on their way back",
@@ -114,6 +125,7 @@ WORDS: dict[str, Words] = {
         "Gradients reach the first layers.",
         "The first layers learn slowly or not at all.",
         "gradients that fade on their way back",
+        "shrinkage over half of the depth",
     ),
     "exploding-signal": Words(
         "Activations grow from layer to layer",
@@ -121,6 +133,7 @@ WORDS: dict[str, Words] = {
         "The size of the activations does not blow up with depth.",
         "Deep layers saturate or overflow, in half precision first.",
         "activations that grow with depth",
+        "growth over half of the depth",
     ),
     "vanishing-signal": Words(
         "Activations shrink from layer to layer",
@@ -128,6 +141,7 @@ WORDS: dict[str, Words] = {
         "The size of the activations does not fade with depth.",
         "The outputs hardly depend on the input, and biases or rounding take over.",
         "activations that shrink with depth",
+        "shrinkage over half of the depth",
     ),
     "dead-units": Words(
         "Some units never react",
@@ -135,6 +149,7 @@ WORDS: dict[str, Words] = {
         "Hardly any unit is silent on all of the data.",
         "No gradient passes through a silent unit; if most are silent, training cannot start.",
         "units that never react",
+        "share of units that never react",
     ),
     "large-logits": Words(
         "The outputs are too large",
@@ -143,6 +158,7 @@ WORDS: dict[str, Words] = {
         "The network begins sure of answers it cannot know, pays a high first loss for it, and its gradients "
         "saturate.",
         "outputs that are too large",
+        "typical size of the outputs",
     ),
     "high-initial-loss": Words(
         "The first loss is higher than that of guessing",
@@ -151,6 +167,7 @@ WORDS: dict[str, Words] = {
         "The first loss is about that of even guessing.",
         "The first steps are spent on making the outputs smaller.",
         "a first loss above that of guessing",
+        "loss over that of even guessing",
     ),
     "modes-differ": Words(
         "Training mode and evaluation mode are different networks",
@@ -159,6 +176,7 @@ WORDS: dict[str, Words] = {
         "Training mode and evaluation mode answer alike.",
         "Early validation scores speak of another network than the one that is being trained.",
         "train and eval modes that differ",
+        "factor between the modes",
     ),
     "uncentred-data": Words(
         "The data are not centred",
@@ -166,6 +184,7 @@ WORDS: dict[str, Words] = {
         "The inputs are centred well enough.",
         "The first layer hands the common part to every input alike: that is a favourite class, before any depth.",
         "data that are not centred",
+        "common part over differences, C/V of the inputs",
     ),
     "norm-before-activation": Words(
         "Norms stand before their activations",
@@ -174,6 +193,7 @@ WORDS: dict[str, Words] = {
         "Where the norm stands decides how biased the start is. Both places are in use; they start out as "
         "different networks.",
         "norms in front of activations",
+        "share of norms in front of an activation",
     ),
     "tied-guesses": Words(
         "Several classes share the highest score",
@@ -182,6 +202,7 @@ WORDS: dict[str, Words] = {
         "The highest score is almost always one class's alone.",
         "Where many tie, guess fractions say little about the network.",
         "classes that share the highest score",
+        "share of tied samples",
     ),
     "labels-guessed-alike": Words(
         "Some classes are always scored alike",
@@ -189,6 +210,7 @@ WORDS: dict[str, Words] = {
         "Every class has an output of its own.",
         "Training cannot tell these classes apart as long as their weights and gradients are shared.",
         "classes that are scored alike",
+        "distance of the two outputs nearest to each other",
     ),
     "one-label-preferred": Words(
         "Every initialization favours the same class",
@@ -198,6 +220,7 @@ WORDS: dict[str, Words] = {
         "This comes from fixed numbers, such as a bias in the last layer. It helps where it matches how "
         "frequent the classes are, and costs time where it does not.",
         "one class favoured by every draw",
+        "preference for one class",
     ),
     "non-finite-output": Words(
         "The output is not a number",
@@ -205,6 +228,32 @@ WORDS: dict[str, Words] = {
         "All outputs are finite numbers.",
         "Nothing can be trained from here: the loss is not a number either.",
         "outputs that are not numbers",
+        "share of outputs that are not finite",
+    ),
+    "constant-output": Words(
+        "The output does not depend on the input",
+        "Whatever it is shown, the network answers with the same numbers, to rounding.",
+        "The output depends on the input.",
+        "There is nothing to learn from: all inputs are one to this network.",
+        "an output that does not depend on the input",
+        "share of initializations with a constant output",
+    ),
+    "probabilities-as-logits": Words(
+        "The outputs are probabilities already",
+        "The model ends in a softmax, and a loss that takes logits will apply a second one.",
+        "The outputs are not probabilities already.",
+        "Behind two of them all classes look nearly alike and gradients are small; drop the softmax, or use a "
+        "loss that takes probabilities.",
+        "outputs that are probabilities already",
+        "share of initializations whose outputs are probabilities",
+    ),
+    "few-initializations": Words(
+        "Few initializations",
+        "So few initializations make wide intervals, whose width is itself uncertain.",
+        "There are enough initializations for the intervals to be trusted.",
+        "What cannot be told yet may be told with more: type a larger --inits.",
+        "too few initializations",
+        "initializations",
     ),
 }
 """Every finding that the checks of ``diagnosis`` know, in the order in which a reader meets them."""

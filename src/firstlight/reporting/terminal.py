@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import textwrap
 from typing import IO, TYPE_CHECKING, Any
@@ -134,7 +135,7 @@ def _continued(command: str, width: int) -> str:
             --remedy seed_choice
     """
     lines = [""]
-    for word in command.split(" "):
+    for word in re.split(r" (?=--)", command):  # an option stays with its value
         if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
             lines[-1] += " \\"
             lines.append(f"  {word}")
