@@ -122,16 +122,17 @@ class Records:
         }
         ties = np.zeros((runs, len(steps), len(names)), dtype=np.int64)
         losses = np.full((runs, len(steps), len(names)), np.nan)
+        recorded = np.zeros(losses.shape, dtype=bool)
         for (step, split), found in self.tallies.items():
             place = (slice(None), steps.index(step), names.index(split))
             on_cpu = found.to_cpu()
             mean = on_cpu.mean_losses().numpy()
             losses[place] = mean
+            recorded[place] = on_cpu.samples.numpy() > 0
             fine = np.isfinite(mean)
             for name, array in counts.items():
                 array[place] = np.where(fine[:, None], getattr(on_cpu, name).numpy(), 0)
             ties[place] = np.where(fine, on_cpu.ties.numpy(), 0)
-        recorded = np.array([[(step, split) in self.tallies for split in names] for step in steps])
         return Trajectory.from_counts(
             steps=steps,
             splits=names,
@@ -195,10 +196,10 @@ def _diverged_steps(
 ) -> list[int]:
     """First recorded step at which each run had diverged; −1 where it had not."""
     found = []
-    for run in losses:  # (step, split)
-        first = next((value for value in run[recorded] if np.isfinite(value)), 0.0)
+    for run, known in zip(losses, recorded, strict=True):  # (step, split)
+        first = next((value for value in run[known] if np.isfinite(value)), 0.0)
         with np.errstate(invalid="ignore"):
-            lost = recorded & ~(run <= first + _LOST)
+            lost = known & ~(run <= first + _LOST)
         found.append(int(steps[int(lost.any(1).argmax())]) if lost.any() else -1)
     return found
 

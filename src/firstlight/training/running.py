@@ -207,13 +207,19 @@ class _Plan:
 
     def identity(self) -> dict[str, Any]:
         """What a snapshot must agree with."""
-        first, _ = self.data.fetch(torch.tensor([0]))
+        some = torch.linspace(0, self.data.count - 1, min(64, self.data.count)).long()
+        with random_state_preserved():  # a data set of the user's may draw from the global generators
+            torch.manual_seed(self.seed)
+            inputs, labels = self.data.fetch(some)
+        weights = self.draw.module_of(0).parameters()
         return {
             "model": self.draw.description,
             "redraw": self.draw.method,
             "data": self.data.description,
             "samples": self.data.count,
-            "first sample": float(first.double().sum()),
+            "inputs": float(inputs.double().sum()),
+            "labels": float(labels.double().sum()),
+            "weights": float(sum(item.detach().double().sum() for item in weights)),
             "splits": {split: [item.mode, item.batches.description] for split, item in self.probes.items()},
             "recipe": self.recipe.to_dict(),
             "seed": self.seed,
@@ -222,6 +228,7 @@ class _Plan:
             "layers": repr(self.layers)
             if isinstance(self.layers, str | list | tuple | None)
             else "a function",
+            "loss": None if self.loss is None else getattr(self.loss, "__qualname__", type(self.loss).__name__),
             "torch": torch.__version__,
         }
 

@@ -97,7 +97,7 @@ def log_spaced(total: int | None = None, *, dense: int = _DENSE, points: int = _
 def schedule_named(given: Any, total: int | None = None) -> Schedule:
     """What users pass as a schedule: nothing (log-spaced), a number n (every n), steps, or a function of the step."""
     if given is None:
-        return log_spaced(total)
+        return log_spaced(None if total is None else max(total, 1))
     if isinstance(given, Schedule):
         return given
     if isinstance(given, bool):
