@@ -124,26 +124,24 @@ class Mover:
         assert decision.anchor is not None
         assert decision.activation is not None
         assert decision.norm is not None
-        kind = type(norm).__name__
-        activation, anchor = _named(decision.activation), _named(decision.anchor)
+        holder = parent_of(slot)[0]
         old_width, width = (
             normalized_width(item) for item in (decision.norm.module, norm) if item is not None
         )
-        what = f"moved {kind}"
+        what = f"moved {type(norm).__name__}"
         if old_width != width:
             what += f", re-created with width {width} instead of {old_width}"
             note = "norms whose width changed start anew, with scale 1, shift 0 and running statistics (0, 1)"
             if note not in self.plan.notes:
                 self.plan.notes.append(note)
-        first = next(iter(decision.norm.users), decision.activation)
-        before = f"before {activation}" if self.wish.after else f"behind {_named(decision.norm.inputs[0])}"
-        if self.wish.after and first is not decision.activation:
-            before = f"before {_named(first)}"
-        moved = f", now {new}" if new != slot or self._renumbered(slot, new) else ""
-        return Edit(slot, what, before, f"{self.side} {anchor}{moved}")
-
-    def _renumbered(self, slot: str, new: str) -> bool:
-        return parent_of(slot)[1].isdigit() and slot != new
+        follower = next(iter(decision.norm.users), decision.activation)
+        beside = (
+            f"before {_named(follower, holder)}"
+            if self.wish.after
+            else f"behind {_named(decision.norm.inputs[0], holder)}"
+        )
+        after = f"{self.side} {_named(decision.anchor, holder)}"
+        return Edit(slot, what, beside, after, now=new if new != slot else "")
 
     def _spare_inputs(self, decision: Decision) -> None:
         """An activation that overwrites its input may not overwrite what others still read."""
@@ -270,5 +268,7 @@ def _has_forward(module: nn.Module) -> bool:
     )
 
 
-def _named(call: Call) -> str:
-    return f"{call.slot} ({call.name})" if call.slot else call.label
+def _named(call: Call, holder: str) -> str:
+    """What a reader of the norm's own address knows it by."""
+    label = call.label.removeprefix(f"{holder}.") if holder else call.label
+    return f"{label} ({call.name})" if call.slot else label

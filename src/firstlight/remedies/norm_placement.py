@@ -59,7 +59,9 @@ def norm_after_activation(
     ['Linear', 'ReLU', 'BatchNorm1d', 'Linear']
     >>> edits
     <Edits: 1 made, 0 left>
-      1: moved BatchNorm1d: before 2 (ReLU) → behind 2 (ReLU), now 2
+      1: moved BatchNorm1d: before 2 (ReLU) → behind 2 (ReLU)
+    >>> edits.made[0].now
+    '2'
     """
     if variant not in VARIANTS_AFTER:
         raise one_of("norm_after_activation(variant)", variant, VARIANTS_AFTER)

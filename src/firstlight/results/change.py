@@ -41,6 +41,7 @@ class Edit:
         before: What was there.
         after: What is there now.
         remedy: Name of the remedy.
+        now: Where what was edited stands now, where that is another address.
     """
 
     address: str
@@ -48,6 +49,7 @@ class Edit:
     before: str
     after: str
     remedy: str = ""
+    now: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ class Change(Labelled):
         """A table with one row an edit."""
         import pandas as pd
 
-        columns = ["remedy", "address", "what", "before", "after"]
+        columns = ["remedy", "address", "what", "before", "after", "now"]
         return pd.DataFrame([asdict(edit) for edit in self.edits], columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
