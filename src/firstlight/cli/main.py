@@ -35,6 +35,7 @@ _VERBS = {
     "measure": "firstlight.cli.measure",
     "compare": "firstlight.cli.compare",
     "phases": "firstlight.cli.phases",
+    "repair": "firstlight.cli.repair",
     "reproduce": "firstlight.cli.reproduce",
     "report": "firstlight.cli.report",
     "show": "firstlight.cli.show",
