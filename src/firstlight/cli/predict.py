@@ -1,13 +1,18 @@
-"""``firstlight predict``: what theory says of a network described by options or by one line of text."""
+"""``firstlight predict``: what theory says of a network, of i.i.d. inputs or of the data at hand."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from firstlight.cli.output import ARCHIVE, FIGURE, WritablePath, announce, print_result, save_figure
+
+if TYPE_CHECKING:
+    from firstlight.architecture.blueprint import Blueprint
+    from firstlight.cli.named_models import NamedModel
 
 __all__ = ["predict"]
 
@@ -37,10 +42,16 @@ def _network_options(command: Any) -> Any:
 
 
 @click.command(
-    epilog="Without SPEC, the options describe a perceptron; what they leave out, Blueprint.mlp chooses."
+    epilog="Without SPEC, the options describe a perceptron; what they leave out, Blueprint.mlp chooses. With --data, "
+    "as many inputs as the data have coordinates."
 )
 @click.argument("spec", required=False)
 @_network_options
+@click.option(
+    "--data",
+    metavar="NAME[:TASK,OPTIONS]",
+    help="Speak of these data instead of i.i.d. inputs: cifar10, mnist:even-odd, …, or CODE:NAME of a loader.",
+)
 @click.option("--batch-size", type=int, metavar="B", help="Batch norm sees mini-batches of B points.")
 @click.option(
     "--batch-law",
@@ -56,7 +67,22 @@ def _network_options(command: Any) -> Any:
     metavar="auto|closed_form|hermite|quadrature",
     help="How Gaussian averages are taken.",
 )
-@click.option("--samples", type=int, metavar="D", help="Count the guesses on D data points.")
+@click.option(
+    "--samples",
+    type=int,
+    metavar="D",
+    help="Count the guesses on D data points; with --data, draw so many by the seed.",
+)
+@click.option(
+    "--landmarks",
+    metavar="auto|none|M",
+    help="With --data: carry the covariance of all points (none) or of M landmarks; by default beyond 5,000.",
+)
+@click.option(
+    "--finite-width", is_flag=True, help="With --data: draw networks of the widths given instead of infinite."
+)
+@click.option("--inits", type=int, metavar="N", help="Networks that --finite-width draws, 200 by default.")
+@click.option("--seed", type=int, metavar="S", help="With --data: names all that is drawn, 0 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--save", type=WritablePath(ARCHIVE), metavar="FILE.nc", help="Write an archive.")
 @click.option(
@@ -66,6 +92,11 @@ def _network_options(command: Any) -> Any:
 def predict(
     spec: str | None,
     *,
+    data: str | None,
+    landmarks: str | None,
+    finite_width: bool,
+    inits: int | None,
+    seed: int | None,
     batch_size: int | None,
     batch_law: str,
     method: str,
@@ -78,17 +109,45 @@ def predict(
 ) -> None:
     """Predict γ layer by layer, and how the untrained network guesses.
 
-    SPEC describes the network in one line, for example mlp:depth=20,norm=layer,placement=before.
+    SPEC describes the network in one line, for example mlp:depth=20,norm=layer,placement=before, or names code:
+    package.module:factory or path/to/file.py:factory.
     """
     import firstlight as fl
+    from firstlight.cli.named_models import own_mistakes_told
 
-    profile = fl.predict(
-        _blueprint(spec, {name: value for name, value in network.items() if value is not None}),
-        method=method,
-        batch_size=batch_size,
-        batch_law=batch_law,
-        samples=samples,
-    )
+    chosen = {
+        "landmarks": _landmarks(landmarks),
+        "width": "finite" if finite_width else None,
+        "inits": inits,
+        "seed": seed,
+    }
+    on_data: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    if landmarks == "none":
+        on_data["landmarks"] = None
+    options = {name: value for name, value in network.items() if value is not None}
+    named = _named(spec, options)
+    given = None
+    if data is not None:
+        given, named = _with_data(named, data, options)
+        if samples is not None and hasattr(given, "subset"):
+            # the points that measure takes too
+            given = given.subset(samples, seed=seed or 0) if len(given) > samples else given
+            samples = None
+    elif on_data:
+        flags = ", ".join("--finite-width" if name == "width" else f"--{name}" for name in on_data)
+        raise click.UsageError(
+            f"expected --data to go with {flags}, got none; theory of i.i.d. inputs draws nothing"
+        )
+    with own_mistakes_told(named.folder):
+        profile = fl.predict(
+            _read(named, given, seed or 0),
+            data=given,
+            method=method,
+            batch_size=batch_size,
+            batch_law=batch_law,
+            samples=samples,
+            **on_data,
+        )
     if save is not None:
         announce(profile.save(save))
     if plot is not None:
@@ -102,18 +161,54 @@ def predict(
     print_result(profile, as_json=as_json)
 
 
-def _blueprint(spec: str | None, options: dict[str, Any]) -> Any:
+def _named(spec: str | None, options: dict[str, Any]) -> NamedModel:
+    """The network that the line or the options name."""
     import firstlight as fl
+    from firstlight.cli.named_models import NamedModel, model_named
 
     if spec is None:
         if "depth" not in options:
             raise click.UsageError(
                 "expected --depth, or a network in one line such as mlp:depth=20; got neither"
             )
-        return fl.Blueprint.mlp(**options)
+        return NamedModel(fl.Blueprint.mlp(**options))
     if options:
         given = ", ".join("--" + name.replace("_", "-") for name in options)
         raise click.UsageError(
             f"expected a network in one line or by options, got {spec!r} and {given}; use one"
         )
-    return fl.Blueprint.parse(spec)
+    return model_named(spec)
+
+
+def _with_data(named: NamedModel, words: str, options: dict[str, Any]) -> tuple[Any, NamedModel]:
+    """The data, and the network with as many inputs as they have coordinates where nobody says how many."""
+    from dataclasses import replace
+
+    import firstlight as fl
+    from firstlight.cli.given_data import data_for
+
+    of_inputs = [name for name in ("input_mean", "input_variance") if name in options]
+    if of_inputs:
+        flags = " and ".join("--" + name.replace("_", "-") for name in of_inputs)
+        raise click.UsageError(
+            f"expected {flags} or --data, got both; the data have their own mean and variance"
+        )
+    given, named = data_for(named, words)
+    if options and "inputs" not in options and hasattr(given, "shape"):
+        named = replace(named, model=fl.Blueprint.mlp(**options, inputs=math.prod(given.shape)))
+    return given, named
+
+
+def _read(named: NamedModel, given: Any, seed: int) -> Blueprint:
+    from firstlight.cli.named_blueprint import blueprint_of
+
+    return blueprint_of(named, given, seed=seed)
+
+
+def _landmarks(words: str | None) -> int | str | None:
+    if words in (None, "auto", "none"):
+        return "auto" if words == "auto" else None
+    try:
+        return int(words)
+    except ValueError:
+        raise click.UsageError(f"--landmarks: expected auto, none or a whole number, got {words!r}") from None

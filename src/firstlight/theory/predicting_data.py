@@ -142,6 +142,11 @@ def predict_on(
     fold = _Fold(
         _kernels_by(method), keep_covariance=keep_covariance, refusal=held.refusal if held is not None else ""
     )
+    if images is not None and isinstance(landmarks, int):
+        raise UsageError(
+            "predict(landmarks): expected a network without convolutions, which mix positions, got one with them; "
+            "leave landmarks out and pass fewer pictures"
+        )
     chosen = choose_landmarks(len(points), landmarks, seed=seed) if images is None else None
     if chosen is not None and keep_covariance:
         raise UsageError(
@@ -207,9 +212,7 @@ def predict_on(
         provenance=Provenance(
             engine="theory",
             model=blueprint.describe(),
-            data=f"{len(points)} points of {points.shape[1]} coordinates"
-            if images is None
-            else f"{len(points)} pictures of {' × '.join(map(str, images.shape[1:]))}",
+            data=_described(data, points if images is None else images),
             seed=seed,
             mode="train" if normalized else None,
             settings={
@@ -421,6 +424,18 @@ def _stderrs(carried: Array, own: Array, center: Array, data: Array) -> dict[str
             "data_variance_stderr": np.hypot(carried * of_data, own),
             "gamma_stderr": np.hypot(carried * gamma, own / of_data * (1 + gamma)),
         }
+
+
+def _described(data: Any, inputs: Array) -> str:
+    """How many points, and of what they are where they say so."""
+    many = " × ".join(map(str, inputs.shape[1:]))
+    words = (
+        f"{len(inputs)} points of {many} coordinates"
+        if inputs.ndim == 2
+        else f"{len(inputs)} pictures of {many}"
+    )
+    description = getattr(data, "description", None)
+    return f"{words}: {description}" if isinstance(description, str) else words
 
 
 def _mean_log(value: Any) -> float:
