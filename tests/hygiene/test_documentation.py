@@ -117,5 +117,6 @@ def test_the_demo_finishes_and_writes_its_page(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 2 * (4 + 1)  # both networks: four panels and a histogram
+    assert "norm before" in done.stdout
     assert str(tmp_path / "index.html") in done.stdout

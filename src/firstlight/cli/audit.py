@@ -123,7 +123,7 @@ def _audited(words: str, data: str | None, options: dict[str, Any], *, quiet: bo
         if not quiet:
             click.echo(f"--data {data}", err=True)
     given, named = data_for(named, data, quiet=quiet)
-    with own_mistakes_told(named.folder), shapes_told(given):
+    with own_mistakes_told(named.folder), shapes_told(given, data):
         _check_labels(named, words, given, data)
         diagnosis = fl.audit(named.model, given, progress=not quiet, **options)
     return replace(
@@ -158,10 +158,9 @@ def _check_labels(named: NamedModel, words: str, given: Any, data: str) -> None:
         kept = [part for part in words.split(",") if not part.startswith("classes=")]
         told = f"type {','.join([*kept, f'classes={len(names)}'])}"
     else:
-        told = (
-            f"give its last layer {len(names)} outputs, or choose {outputs} of the classes: "
-            f"--data {data.partition(':')[0]}:{','.join(names[:outputs])}"
-        )
+        head = data.partition(":")[0]
+        fewer = f", or choose {outputs} of the classes: --data {head}:{','.join(names[:outputs])}"
+        told = f"give its last layer {len(names)} outputs{'' if '.' in head else fewer}"
     raise DataError(
         f"audit: {words!r} has {outputs:,} outputs, but {data!r} has {len(names):,} labels; {told}"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -57,15 +58,44 @@ def data_for(named: NamedModel, words: str | None, *, quiet: bool = False) -> tu
 
 
 @contextmanager
-def shapes_told(given: Any) -> Iterator[None]:
-    """Add to a model's refusal of a batch what the data are and what could be typed."""
+def shapes_told(given: Any, words: str = "…") -> Iterator[None]:
+    """Add to a model's refusal of a batch what the data are and what could be typed.
+
+    Args:
+        given: The data.
+        words: What ``--data`` says.
+    """
     try:
         yield
     except ModelError as error:
         if "failed on a batch" not in str(error) or not hasattr(given, "shape"):
             raise
-        flat = "; for a model of flat inputs, add flatten=true to --data" if len(given.shape) > 1 else ""
-        raise ModelError(f"{error}; the samples have the shape {tuple(given.shape)}{flat}") from error
+        shape = tuple(given.shape)
+        raise ModelError(
+            f"{error}; the samples have the shape {shape}{_fitting(error, shape, words)}"
+        ) from error
+
+
+def _fitting(error: ModelError, shape: tuple[int, ...], words: str) -> str:
+    """The line that gives samples of the size that a dense layer asked for."""
+    flat = "; for a model of flat inputs, add flatten=true to --data" if len(shape) > 1 else ""
+    asked = re.search(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)", str(error))
+    if asked is None or asked[1] == asked[2]:
+        return flat
+    got, expected = int(asked[1]), int(asked[2])
+    if len(shape) > 1:
+        return f"; type --data {_with(words, 'flatten=true')}" if math.prod(shape) == expected else flat
+    told = f"; a layer takes {expected} numbers and gets {got}: give it {got} inputs"
+    if words.partition(":")[0] in ("gaussian", "noise"):
+        return f"{told}, or type --data {_with(words, f'dimensions={expected}')}"
+    return told
+
+
+def _with(words: str, option: str) -> str:
+    """The line with an option more, or another value of it."""
+    head, _, rest = words.partition(":")
+    kept = [item for item in rest.split(",") if item and item.partition("=")[0] != option.partition("=")[0]]
+    return f"{head}:{','.join([*kept, option])}"
 
 
 def gaussian_for(named: NamedModel) -> str:

@@ -81,7 +81,7 @@ def measure(
     given, named = data_for(named, data, quiet=quiet)
     if compare and samples is not None and hasattr(given, "subset") and len(given) > samples:
         given, samples = given.subset(samples, seed=seed), None  # theory and measurement see the same points
-    with own_mistakes_told(named.folder), shapes_told(given):
+    with own_mistakes_told(named.folder), shapes_told(given, data or "…"):
         profile = fl.measure(
             named.model,
             given,

@@ -50,7 +50,7 @@ def side_by_side(nouns: Sequence[Any]) -> Document:
         "side_by_side",
         f"{len(columns)} networks side by side",
         columns[0].origin if same else Origin(),
-        sections=(Section("Side by side", tables=tuple(tables)),),
+        sections=(Section(tables=tuple(tables)),),
         columns=columns,
     )
 

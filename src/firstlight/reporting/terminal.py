@@ -75,13 +75,26 @@ def _print(console: Console, document: Document) -> None:
     for table in document.prognoses:
         console.print("What training will look like", style="bold")
         _table(console, table)
+    for column in document.columns:
+        _column(console, column)
     for section in document.sections:
         if not section.folded:
             _section(console, section)
-    for column in document.columns:
-        console.rule(style="dim")
-        console.print()
-        _print(console, column.without_sections())
+
+
+def _column(console: Console, column: Document) -> None:
+    """One of several networks: its verdict; what it shares with the others stands in their common tables."""
+    console.print()
+    if column.verdict is None:
+        console.print(column.title, style="bold")
+        return
+    console.print(f"{column.title}: {column.verdict.label}", style=_STYLES[column.verdict.tone])
+    for sentence in column.verdict.sentences:
+        _paragraph(console, sentence)
+    if column.remedies:
+        _paragraph(
+            console, f"What would change it: {', '.join(remedy.name for remedy, _ in column.remedies)}"
+        )
 
 
 def _findings(console: Console, document: Document) -> None:

@@ -101,7 +101,7 @@ def guess_picture(
         "" if law is None else _curve(law, scale.high),
         "" if neutral is None else _curve(neutral, scale.high),
         f"measured: {count}" if guesses.source == "measurement" else "theory",
-        "theory",
+        "theory of infinite width",
         bars,
         rest,
         band,
