@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -14,11 +15,15 @@ from firstlight.architecture.activations import activation
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.building import Residual
 from firstlight.architecture.layers import PositionPool
+from firstlight.errors import DataError, UsageError
+from firstlight.theory.dataset.dense_gram import DenseGram
+from firstlight.theory.dataset.image_batch_norm import standardized as standardized_images
 from firstlight.theory.dataset.image_gram import ImageGram
-from firstlight.theory.dataset.image_inputs import gram_of_images
+from firstlight.theory.dataset.image_inputs import gram_of_images, held_positions
 from firstlight.theory.dataset.position_pairs import PairMatrix
+from firstlight.theory.dataset.standardized_gram import standardized
 from firstlight.theory.kernels.kernel import kernel_of
-from firstlight.theory.predicting_data import predict_on
+from firstlight.theory.predicting_data import covariance_of_outputs, predict_on
 from firstlight.theory.propagation import propagate
 
 MODES = {"zeros": "constant", "circular": "wrap", "reflect": "reflect", "replicate": "edge"}
@@ -208,3 +213,176 @@ def test_pictures_of_one_pixel_are_points(
     for name in names:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-8, err_msg=name)
     np.testing.assert_allclose(ours["correlation"], theirs["correlation"], rtol=1e-8)
+
+
+# -- batch norm over points and positions -----------------------------------------------------------------------------
+
+
+def test_batch_norm_before_an_activation_against_all_directions(seed: int) -> None:
+    """With few directions taken one by one, against the rule for points over rows, which takes them all."""
+    relu = kernel_of(activation("relu"))
+    state = gram_of_images(images(seed, 20, 3, 4, 4)).mix().average(relu).mix()
+    taken = standardized_images(state)
+    assert taken.eigenvalues.size < state.size // 3
+    assert taken.rest[0] > 0
+    points = DenseGram(
+        scales=np.ones(state.size),
+        log_scale=state.log_scale,
+        log_noise=state.log_noise,
+        batches=(slice(0, state.size),),
+        gaussian=True,
+        entries=PairMatrix(state.pairs, state.plain_entries()).among(np.arange(state.size)),
+    )
+    ours, theirs = taken.average(relu), standardized(points).average(relu)
+    # ‖T‖² ≤ 1e-6 of (tr G)², which is worth five times as much of K
+    np.testing.assert_allclose(whole(ours), theirs.matrix(), atol=1e-5)
+    np.testing.assert_allclose(ours.common, theirs.common, rtol=1e-4)
+    np.testing.assert_allclose(ours.log_noise, theirs.log_noise, atol=1e-5)
+
+
+def test_mini_batches_behind_an_activation(seed: int) -> None:
+    relu = kernel_of(activation("relu"))
+    state = gram_of_images(images(seed, 6, 3, 2, 2), batch_size=4).mix().average(relu)
+    found = whole(state.standardize_units(None))
+    matrix = whole(state)
+    batch = np.tile([0, 0, 0, 0, 1, 1], 4)
+    center = np.eye(24) - (batch[:, None] == batch) / np.array([16, 8])[batch]
+    centered = center @ matrix @ center.T
+    variance = np.array([centered.diagonal()[batch == b].mean() for b in (0, 1)])[batch]
+    np.testing.assert_allclose(found, centered / np.sqrt(np.outer(variance, variance)), atol=1e-12)
+
+
+# -- what always holds ------------------------------------------------------------------------------------------------
+
+
+def deep(depth: int) -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(2, 4, 3, padding=1)]
+    for _ in range(depth):
+        layers += [nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1)]
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_positive_semi_definite_with_duplicates_constants_and_nothing(everything: bool, seed: int) -> None:
+    x = images(seed, 6, 2, 4, 3)
+    x[1], x[2], x[3] = x[0], 0.0, 1.0
+    x[4, :, :2] = 0.0  # black at some positions
+    blueprint = Blueprint.read(deep(40), weight_variance=2.0, bias_variance=0.0)
+    relu = kernel_of(activation("relu"))
+    for step in propagate(
+        blueprint.layers, gram_of_images(x, everything=everything), lambda function, pooled: relu
+    ):
+        state = step.state
+        blocks = state.plain_entries()
+        assert np.isfinite(blocks).all()
+        matrices = [whole(state) * math.exp(-state.log_scale)] if everything else list(blocks)
+        for matrix in matrices:
+            np.testing.assert_array_equal(matrix, matrix.T)
+            size = max(matrix.diagonal().max(), 1e-300)
+            assert np.linalg.eigvalsh(matrix)[0] > -1e-13 * len(matrix) * size
+            deviation = np.sqrt(matrix.diagonal())
+            assert (np.abs(matrix) <= np.outer(deviation, deviation) * (1 + 1e-12)).all()
+    profile = predict_on(blueprint, x)
+    assert "1 points are 0 in every coordinate" in " ".join(profile.provenance.notes)
+
+
+def test_thousand_layers_stay_finite(seed: int) -> None:
+    blueprint = Blueprint.read(deep(1000), weight_variance=2.0, bias_variance=0.0)
+    profile = predict_on(blueprint, images(seed, 3, 2, 3, 2))
+    assert np.isfinite(profile.gamma).all()
+    assert np.isfinite(profile["log_gradient_scale"]).all()
+
+
+# -- what has no rule, and what does not fit --------------------------------------------------------------------------
+
+
+def with_end(*end: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), *end)
+
+
+GLOBAL = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+REASONS = [
+    ([nn.Conv2d(4, 4, 3, groups=2)], "2 groups of channels do not mix"),
+    ([nn.MaxPool2d(2)], "takes the largest of neighbouring positions"),
+    ([nn.Conv2d(4, 4, 9)], "reaches over 9 positions, more than the 4 there are"),
+    ([nn.Conv2d(3, 4, 1)], "reads 3 channels, and there are 4"),
+    ([nn.Linear(4, 3)], "reads 4 inputs, and a picture has 4 channels at 16 positions"),
+    ([nn.LayerNorm(4)], "normalizes the last 1 axes of a picture"),
+    ([nn.Flatten(), nn.BatchNorm1d(64)], "takes each position by itself"),
+    (
+        [nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4), nn.Tanh()],
+        "known are homogeneous activations",
+    ),
+    ([nn.Flatten(), nn.AvgPool1d(2)], "positions of one channel"),
+    ([nn.Flatten(), nn.Linear(64, 4), nn.Conv2d(4, 4, 1)], "what comes here has none"),
+]
+
+
+@pytest.mark.parametrize(("end", "reason"), REASONS, ids=[reason for _, reason in REASONS])
+def test_reasons(end: list[nn.Module], reason: str, seed: int) -> None:
+    profile = predict_on(Blueprint.read(with_end(*end)), images(seed, 4, 2, 4, 4))
+    assert reason in " ".join(entry.reason for entry in profile.coverage.entries)
+
+
+def test_what_does_not_fit_says_what_would(seed: int) -> None:
+    x = images(seed, 40, 2, 8, 8)
+    blueprint = Blueprint.read(with_end(*GLOBAL))
+    profile = predict_on(blueprint, x, memory=0.05)
+    first = profile.coverage.entries[0]
+    needed = held_positions(blueprint.layers, 40, (8, 8)).gigabytes
+    fitting = int(40 * math.sqrt(0.05 / needed))
+    # K⁰, what enters and leaves the convolution, and what lies between its two axes: 4 · 8 bytes · 40² · 64·65/2
+    assert needed == pytest.approx(4 * 8e-9 * 1600 * 64 * 65 / 2)
+    assert f"takes {needed:.3g} GB, more than the limit of 0.05 GB" in first.reason
+    assert "which 2 reads" in first.reason
+    assert f"samples={fitting}" in first.reason
+    assert np.isnan(profile.gamma).all()
+    assert np.isfinite(predict_on(blueprint, x, memory=0.05, samples=fitting).gamma).all()
+    flat = Blueprint.read(with_end(nn.Flatten(), nn.Linear(256, 2)))
+    same = predict_on(flat, x, memory=0.05)
+    np.testing.assert_allclose(same.gamma[-1], predict_on(flat, x).gamma[-1], rtol=1e-12)
+    assert "only covariances at the same position are held" in " ".join(same.provenance.notes)
+    with pytest.raises(UsageError, match="expected one of 'auto', 'pairs', 'same', got 'some'"):
+        predict_on(flat, x, positions="some")
+    with pytest.raises(DataError, match=r"expected inputs \(n, 2, height, width\).*got shape \(40, 128\)"):
+        predict_on(flat, x.reshape(40, -1))
+
+
+def test_memory_stays_within_the_estimate(seed: int) -> None:
+    x = images(seed, 40, 2, 8, 8)
+    blueprint = Blueprint.read(
+        with_end(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), *GLOBAL)
+    )
+    estimate = held_positions(blueprint.layers, 40, (8, 8)).gigabytes
+    predict_on(blueprint, x[:4], draws=10)
+    tracemalloc.start()
+    predict_on(blueprint, x, draws=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.1e9 * estimate  # blocks that are worked on, and arrays over rows
+
+
+def test_last_convolution_pooled_gives_the_guesses(seed: int) -> None:
+    x = images(seed, 10, 2, 4, 4)
+    variances = {"weight_variance": 2.0, "bias_variance": 0.0}
+    first = with_end(nn.Conv2d(4, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    second = with_end(nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 3, 1), nn.Flatten())
+    # a 1 × 1 convolution and the mean over positions commute
+    ours, other = (predict_on(Blueprint.read(module, **variances), x) for module in (first, second))
+    assert ours.guesses.fractions.shape[1] == 3
+    greatest = [np.asarray(profile.guesses.fractions).max(axis=1) for profile in (ours, other)]
+    stderr = math.hypot(*(values.std() / 100 for values in greatest))  # of 10,000 draws each
+    assert abs(greatest[0].mean() - greatest[1].mean()) < 4 * stderr
+    np.testing.assert_allclose(ours.gamma[-1], other.gamma[-1], rtol=1e-9)
+
+
+def test_covariance_that_is_kept_is_what_flattening_reads(seed: int) -> None:
+    x = images(seed, 5, 2, 4, 4)
+    blueprint = Blueprint.read(
+        with_end(nn.Flatten(), nn.Linear(64, 2)), weight_variance=1.0, bias_variance=0.0
+    )
+    kept = predict_on(blueprint, x, keep_covariance=True)["covariance"]
+    np.testing.assert_allclose(kept[-1], covariance_of_outputs(blueprint, x), rtol=1e-12)
+    flat = np.einsum("acp,bcp->ab", x.reshape(5, 2, 16), x.reshape(5, 2, 16)) / 32
+    one = Blueprint.read(nn.Sequential(nn.Conv2d(2, 4, 1), nn.ReLU()), weight_variance=1.0, bias_variance=0.0)
+    np.testing.assert_allclose(predict_on(one, x, keep_covariance=True)["covariance"][0], flat, rtol=1e-12)

@@ -163,12 +163,17 @@ def predict_on(
     inputs = fold.statistics(state) if images is None else statistics_of_images(images)
     nothing = int(state.zero_points.sum())
     steps, state = fold.through(blueprint.layers, state)
-    rows = [step for step in steps_in_order(steps) if isinstance(step.layer, Dense | Convolution | Residual)]
+    last = next((step.layer for step in reversed(steps) if not isinstance(step.layer, Pass)), None)
+    rows = [
+        step
+        for step in steps_in_order(steps)
+        if isinstance(step.layer, Dense | Convolution | Residual)
+        or (step.layer is last and _pools(step))  # the output, by the name that measurement gives it
+    ]
     quantities = _quantities(rows, steps, inputs)
     extra: dict[str, Variable] = {}
     check: GuessCheck | None = None
     coordinates = {"sample": variable("sample", np.arange(len(points)))}
-    last = steps[-1].layer if steps else None
     guesses = None
     known = isinstance(last, Dense) and not math.isnan(state.log_scale)
     labels = blueprint.classes
@@ -207,7 +212,7 @@ def predict_on(
             coordinates["sample2"] = variable("sample2", np.arange(len(points)))
     normalized = any(isinstance(layer, Norm) and layer.kind == "batch" for layer in walk(blueprint.layers))
     return Profile.from_layers(
-        [step.layer.address for step in rows],
+        ["output" if _pools(step) else step.layer.address for step in rows],
         quantities,
         provenance=Provenance(
             engine="theory",
@@ -230,7 +235,7 @@ def predict_on(
         ),
         coverage=coverage_of(steps),
         guesses=guesses,
-        kinds=[type(step.layer).__name__.lower() for step in rows],
+        kinds=["output" if _pools(step) else type(step.layer).__name__.lower() for step in rows],
         extra=extra,
         coordinates=coordinates,
     )
@@ -280,6 +285,11 @@ def points_of(data: Any, blueprint: Blueprint, samples: int | None) -> Array:
     return points
 
 
+def _pools(step: Step[Any]) -> bool:
+    """Whether a step pools over positions."""
+    return isinstance(step.layer, PositionPool | AdaptivePool)
+
+
 def _array_of(data: Any) -> Array:
     held = data
     for name in ("inputs", "images"):
@@ -325,6 +335,7 @@ class _Fold:
             state = steps[-1].state
             broken = next((step for step in steps_in_order(steps) if step.reason), None)
             lost = lost or (broken.layer.address if broken is not None else "")
+            del steps, broken  # else the state before this layer would live through the next
         return light, state
 
     def statistics(self, state: Gram) -> Statistics:
@@ -335,7 +346,8 @@ class _Fold:
     def _lightened(self, step: Step[Gram]) -> Step[Any]:
         body = tuple(self._lightened(inner) for inner in step.body)
         shortcut = tuple(self._lightened(inner) for inner in step.shortcut)
-        row = isinstance(step.layer, Dense | Convolution | Residual) and not math.isnan(step.state.log_scale)
+        row = isinstance(step.layer, Dense | Convolution | Residual | PositionPool | AdaptivePool)
+        row = row and not math.isnan(step.state.log_scale)
         matrix = step.state.among() if row else None
         if matrix is None:
             after = self.statistics(step.state)
@@ -406,7 +418,10 @@ def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: S
         "effective_rank": column("effective_rank"),
         "log_noise_variance": noise,
         "log_sensitivity": log_sensitivity,
-        **{name: np.array([increments[id(step)][name] for step in rows]) for name in INCREMENTS},
+        **{
+            name: np.array([increments.get(id(step), {}).get(name, math.nan) for step in rows])
+            for name in INCREMENTS
+        },
         "log_gradient_scale": np.array([_mean_log(gradients[id(step)]) for step in rows]),
     }
 

@@ -43,7 +43,7 @@ from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.logarithms import Number, logarithm
 from firstlight.theory.minibatch import MinibatchLaw
 
-__all__ = ["ImageGram"]
+__all__ = ["ImageGram", "averaged_block"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -439,21 +439,27 @@ def averaged_entries(state: ImageGram, averages: PairAverages, factor: Array) ->
     def fill(piece: tuple[int, slice]) -> None:
         p, place = piece
         q = pairs.second[place]
-        c = state.entries[place].transpose(1, 0, 2) * sigma[p][:, None, None]  # (a, q, b)
-        c *= sigma[q]
-        np.clip(c, -1.0, 1.0, out=c)
-        rows = slice(p * points, (p + 1) * points)
-        columns = slice(int(q[0]) * points, (int(q[-1]) + 1) * points)
-        values = averages.block(rows, columns, c.reshape(points, -1))
-        out[place] = values.reshape(points, len(q), points).transpose(1, 0, 2)
+        out[place] = averaged_block(averages, state.entries[place], p, q, sigma)
         if q[0] == p:
-            own = out[place.start]
-            np.fill_diagonal(own, mean_square[p])
-            own += own.T.copy()  # σ_a σ_b and σ_b σ_a differ in the last bit, depending on the order
-            own *= 0.5
+            np.fill_diagonal(out[place.start], mean_square[p])
 
     in_parallel(fill, pairs.pieces(points))
     return out
+
+
+def averaged_block(averages: PairAverages, blocks: Array, p: int, q: Index, sigma: Array) -> Array:
+    """E φ φ of the blocks (p, q); ``sigma`` (position, point) turns what they hold into correlations."""
+    points = sigma.shape[1]
+    c = blocks.transpose(1, 0, 2) * sigma[p][:, None, None]  # (a, q, b)
+    c *= sigma[q]
+    np.clip(c, -1.0, 1.0, out=c)
+    rows = slice(p * points, (p + 1) * points)
+    columns = slice(int(q[0]) * points, (int(q[-1]) + 1) * points)
+    found = averages.block(rows, columns, c.reshape(points, -1))
+    values = found.reshape(points, len(q), points).transpose(1, 0, 2)
+    if q[0] == p:  # σ_a σ_b and σ_b σ_a differ in the last bit, depending on the order
+        values[0] = 0.5 * (values[0] + values[0].T)
+    return values
 
 
 def _read(values: Array, read: Index) -> Array:

@@ -61,8 +61,8 @@ def inverse_square_length(eigenvalues: Array) -> float:
     return float(_trapezoid(eigenvalues)[1].sum())
 
 
-def length_rule(eigenvalues: Array) -> LengthRule:
-    """Nodes and weights for functions of degree 2."""
+def length_rule(eigenvalues: Array, *, agreement: float = _AGREEMENT) -> LengthRule:
+    """Nodes and weights for functions of degree 2, compressed to this relative agreement."""
     s, weights = _trapezoid(eigenvalues)
     share = weights * eigenvalues.max()  # what a node adds at most to an average of degree 2
     share = share / (1 + 2 * s * eigenvalues.max())
@@ -81,7 +81,7 @@ def length_rule(eigenvalues: Array) -> LengthRule:
         spectra = some[:, None] / (1 + 2 * np.multiply.outer(some, nodes))
         tests = np.concatenate([spectra, np.sqrt(spectra[:1] * spectra), spectra**2 / spectra[:1]])
         error = float(np.abs(tests @ compressed / exact - 1).max())
-        if error <= _AGREEMENT:
+        if error <= agreement:
             return LengthRule(nodes, compressed, s, weights, error)
     return LengthRule(s, weights, s, weights, 0.0)
 

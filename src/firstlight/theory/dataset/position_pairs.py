@@ -28,6 +28,10 @@ _TOGETHER = 1 << 16
 """Numbers that are worked on at once: a few such arrays fit in a second-level cache."""
 
 
+_WORTH_THREADS = 16
+"""Tasks from which on starting threads pays."""
+
+
 @dataclass(frozen=True)
 class PositionPairs:
     """Which pairs of P positions are stored, and where.
@@ -195,8 +199,8 @@ def weighted(entries: Array, before: PositionPairs, after: PositionPairs, weight
 
 def in_parallel(work: Callable[..., None], tasks: Sequence[object]) -> None:
     """Call ``work`` for every task, on all cores; numpy lets go of the interpreter lock."""
-    workers = min(cores(), len(tasks))
-    if workers < 2:
+    workers = cores() if len(tasks) >= _WORTH_THREADS else 1
+    if workers == 1:
         for task in tasks:
             work(task)
         return
