@@ -58,7 +58,9 @@ def update(
 
 def merge(first: NoiseState, second: NoiseState) -> NoiseState:
     """The state after seeing what both have seen."""
-    return NoiseState(float(np.logaddexp(first.log_sum, second.log_sum)), first.count + second.count)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        total = float(np.logaddexp(first.log_sum, second.log_sum))
+    return NoiseState(total, first.count + second.count)
 
 
 def finalize(state: NoiseState) -> float:
