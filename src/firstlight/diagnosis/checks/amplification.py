@@ -65,8 +65,12 @@ def _factor(evidence: Evidence, first: int, last: int) -> Interval:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(np.maximum(center / variance * (1 - share) - share, share or 1e-300)))
 
+    def log_factor(*averages: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(log_gamma(*averages[2:]) - log_gamma(*averages[:2]))
+
     return of_logarithm(
-        lambda a, b, c, d: log_gamma(c, d) - log_gamma(a, b),
+        log_factor,
         centers[:, first],
         variances[:, first],
         centers[:, last],

@@ -4,7 +4,8 @@ Enters: C, V and effective rank by layer, the logits. Leaves: three findings.
 
 A layer's signal is zero-dimensional where :math:`\mu_2/\nu_2 = V/(C + V) = 1/(1 + γ) \to 0` (all data end at one
 point), one-dimensional where :math:`r_{eff} = \mathrm{tr}\,Σ/\|Σ\| \to 1`. Every hidden layer with weights and the
-output are looked at, and their intervals hold together.
+output are looked at, and their intervals hold together. The share is that of a typical initialization (a geometric
+mean, as Labatie looks at each simulation by itself): in narrow deep networks the ratio of averages is made by few.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from firstlight.diagnosis.evidence import Evidence
-from firstlight.diagnosis.intervals import Interval, of_share, scan, simultaneous
+from firstlight.diagnosis.intervals import Interval, of_scale, of_share, scan, simultaneous
 from firstlight.diagnosis.subjects import Check, Subject
 from firstlight.results.finding import Finding
 
@@ -61,8 +62,7 @@ def _point(evidence: Evidence) -> Finding:
     threshold = evidence.thresholds["point-share"]
     places = [*evidence.hidden, len(evidence.layers) - 1]
     level = simultaneous(evidence.level, len(places))
-    gammas = [evidence.gamma_at(place, level) for place in places[:-1]]
-    shares = [_share(gamma) for gamma in (*gammas, evidence.output_gamma_at(level))]
+    shares = [_share(evidence, place, level) for place in places]
     best, status = scan(shares, threshold.value, side="below")
     if status == "unknown":
         return POINT.unknown(
@@ -74,9 +74,21 @@ def _point(evidence: Evidence) -> Finding:
     )
 
 
-def _share(gamma: Interval) -> Interval:
-    """1/(1 + γ), its ends turned around."""
-    return Interval(1 / (1 + gamma.value), 1 / (1 + gamma.high), 1 / (1 + gamma.low))
+def _share(evidence: Evidence, place: int, level: float) -> Interval:
+    """V/(C + V) of a typical initialization; of the logits about their mean where they were measured."""
+    if not evidence.measured:
+        gamma = evidence.gamma_at(place, level)
+        return Interval(*[1 / (1 + gamma.value)] * 3)
+    parts = [evidence.table(f"{part}_variance") for part in ("center", "data")]
+    columns = [None if table is None else table[:, place] for table in parts]
+    if place == len(evidence.layers) - 1:
+        logits = [evidence.by_init(f"logit_{part}_variance_init") for part in ("center", "data")]
+        columns = logits if logits[0] is not None else columns
+    centers, variances = columns
+    if centers is None or variances is None:
+        return Interval(np.nan, np.nan, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return of_scale(np.log(variances / (centers + variances)), level)
 
 
 def _line(evidence: Evidence) -> Finding:

@@ -4,8 +4,8 @@ Enters: log χ, log mean square gradient, log mean square by layer and initializ
 the factor by which a root mean square changes over half of the depth.
 
 Labatie calls sensitivity exploding where :math:`χ^l \ge e^{γ l}`, against the power law :math:`l^τ` of well-behaved
-residual networks. Over the half of the layers farthest from where the quantity starts (the last half for signals, the
-first for gradients) a line is fitted to its logarithm for each initialization; over half of the depth,
+residual networks. Over the last half of the layers a line is fitted to the logarithm for each initialization; from half
+of the depth to all of it,
 
 .. math:: \frac{l^τ}{(l/2)^τ} = 2^τ, \qquad \frac{e^{γ l}}{e^{γ l/2}} = e^{γ l/2},
 
@@ -121,7 +121,7 @@ def judge(evidence: Evidence) -> list[Finding]:
 
 
 def growth(evidence: Evidence, name: str) -> tuple[Interval, str]:
-    """Factor of the root mean square over half of the depth, away from where the quantity starts; or why not."""
+    """Factor of the root mean square over the last half of the depth, in its own direction; or why there is none."""
     logs = evidence.log_table(name)
     nothing = Interval(math.nan, math.nan, math.nan)
     if logs is None:
@@ -130,11 +130,9 @@ def growth(evidence: Evidence, name: str) -> tuple[Interval, str]:
     if depth < 2:
         return nothing, f"{depth} hidden layer with weights: there is no depth to grow over"
     places = np.array(evidence.hidden)
+    half = places[depth // 2 - 1 :]
     if name == "gradient_scale":
         logs = _norms(evidence, logs)
-        half = places[: depth - depth // 2 + 1]
-    else:
-        half = places[depth // 2 - 1 :]
     values = logs[:, half] * (1.0 if name == "sensitivity" else 0.5)  # of root mean squares; χ is one already
     values = np.where(np.isneginf(values), -350.0, values)  # what is exactly zero has vanished
     slopes = _slopes(values)
