@@ -22,9 +22,10 @@ X = torch.arange(60.0).reshape(10, 6) / 60
          "the output is NaN or infinite for 10 of 10 samples; the first layer that is not finite is 2"),
     ],
 )  # fmt: skip
-def test_outputs_that_cannot_be(factory, message):
+@pytest.mark.parametrize("inits", [1, 3])
+def test_outputs_that_cannot_be(factory, message, inits):
     with pytest.raises(ModelError, match=message):
-        fl.measure(factory, X, inits=1)
+        fl.measure(factory, X, inits=inits)
 
 
 class Exploding(nn.Module):

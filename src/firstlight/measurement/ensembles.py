@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.parameter import UninitializedParameter
 
-from firstlight.errors import FirstlightError
+from firstlight.errors import DataError
 from firstlight.measurement.batches import Batch
 from firstlight.measurement.initialization import Draw
 from firstlight.measurement.kinds import batch_norms
@@ -103,10 +103,10 @@ def _observe_together(
                 if indices.start == 0:
                     check_inputs(batch, number)
                 watch.take(module, stacked, batch.converted(setting.dtype, setting.device))
-    except FirstlightError:
+    except DataError:
         raise
     except (RuntimeError, KeyError, ValueError, TypeError, IndexError, _OneByOne):
-        return None  # the loop will say what is wrong, if something is
+        return None  # the loop will say what is wrong, if something is, and at which layer
     return watch.finalized()
 
 

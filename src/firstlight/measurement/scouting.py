@@ -25,8 +25,8 @@ from firstlight.measurement.taps import Layers, Plan, choose, scout
 
 __all__ = ["settle"]
 
-_BLOCK = 1 << 22
-"""Elements of the largest activation in one batch, where batches are ours to cut."""
+_BLOCK = 1 << 20
+"""Elements of the largest activation in one batch, where batches are ours to cut: few enough to stay in cache."""
 _WHOLE = 1 << 27
 """Largest activation for which batch norm gets the whole data as one batch."""
 _MINIBATCH = 128
@@ -107,7 +107,8 @@ def _cut(
     if batches.cut is None:
         return batches
     total = batches.samples or 1
-    largest = max([output.numel(), *(_numel(tap.shape) for tap in plan.ran)]) // scouted
+    made = [_numel(tap.shape) for tap in plan.ran if tap.kind != "pass"]  # a flattened input is the input
+    largest = max([output.numel(), *made]) // scouted
     if batch_size is None:
         if not coupled:
             batch_size = min(max(_BLOCK // max(largest, 1), 8), total)
