@@ -32,7 +32,7 @@ def as_share(value: float) -> str:
 
 
 def amount(value: float, low: float, high: float, *, share: bool = False) -> str:
-    """A value with its interval, cut after the second digit of half the interval's width.
+    """A value with its interval, cut after the second digit of the distance to its nearer end.
 
     >>> amount(18.3905, 16.21, 20.83)
     '18.4 (16.2 to 20.8)'
@@ -40,6 +40,8 @@ def amount(value: float, low: float, high: float, *, share: bool = False) -> str
     '92.7 % (90.1 to 95.0 %)'
     >>> amount(0.5, float("nan"), float("nan")), amount(0.0, 0.0, 0.0)
     ('0.5', '0')
+    >>> amount(0.4, 0.017, 9.5), amount(1e-9, 0.0, 0.001)
+    ('0.40 (0.02 to 9.50)', '1e-09 (0 to 0.001)')
     >>> amount(3.2e12, 1.1e11, 7.7e14)
     '3.2e+12 (1.1e+11 to 7.7e+14)'
     """
@@ -48,7 +50,8 @@ def amount(value: float, low: float, high: float, *, share: bool = False) -> str
         reach = f" ({plain(low, share=share)} to {plain(high, share=share)})" if bounded else ""
         return f"{plain(value, share=share)}{reach}"
     scale, unit = (100.0, " %") if share else (1.0, "")
-    shown = [_cut(scale * item, scale * (high - low) / 2) for item in (value, low, high)]
+    reaches = [reach for reach in (value - low, high - value) if reach > 0] or [high - low]
+    shown = [_cut(scale * item, scale * min(reaches)) for item in (value, low, high)]
     return f"{shown[0]}{unit} ({shown[1]} to {shown[2]}{unit})"
 
 
@@ -65,14 +68,14 @@ def inits_to_decide(inits: int, value: float, low: float, high: float, threshold
     """How many initializations would bring the threshold out of the interval, if the value stays where it is.
 
     An interval shrinks as 1/√N. Answers None where the value sits so near the threshold that a hundred times as many
-    would not do.
+    would not do, or where it is not inside.
 
     >>> inits_to_decide(100, 1.2, 0.8, 1.6, 1.0)
     480
     """
     distance = abs(value - threshold)
     reach = (value - low) if threshold < value else (high - value)
-    if not (math.isfinite(distance) and math.isfinite(reach)) or distance == 0:
+    if not (math.isfinite(distance) and math.isfinite(reach) and distance > 0 and reach >= distance):
         return None
     needed = (
         1.2 * inits * (reach / distance) ** 2
@@ -83,8 +86,8 @@ def inits_to_decide(inits: int, value: float, low: float, high: float, threshold
     return max(inits + 1, step * math.ceil(round(needed / step, 6)))
 
 
-def _cut(value: float, half: float) -> str:
-    decimals = 1 - math.floor(math.log10(half))
+def _cut(value: float, reach: float) -> str:
+    decimals = 1 - math.floor(math.log10(reach))
     if decimals < 7 and abs(value) < 1e4:
         return f"{value:.{max(0, decimals)}f}"
     return f"{value:.2g}" if decimals < 7 else number(value)

@@ -112,6 +112,13 @@ def _what_would_tell(finding: Finding, inits: int) -> tuple[str, ...]:
     if not all(math.isfinite(number) for number in known):
         return ("The interval has no end yet; type a larger --inits.",)
     share = _is_share(finding.quantity)
+    if (
+        not finding.low <= finding.threshold <= finding.high
+    ):  # of the layer or class that is named; not of all
+        limit = plain(finding.threshold, share=share)
+        return (
+            f"At some other layer or class the threshold {limit} lies inside the interval; type a larger --inits.",
+        )
     inside = (
         f"The threshold {plain(finding.threshold, share=share)} lies inside the interval "
         f"{amount(finding.value, finding.low, finding.high, share=share)}."
