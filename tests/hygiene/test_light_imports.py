@@ -41,7 +41,7 @@ def test_importing_the_package(code):
     assert heavy_after(code) == "[]"
 
 
-VERBS = ("audit", "predict", "measure", "compare", "phases", "reproduce", "report", "show")
+VERBS = ("audit", "predict", "measure", "compare", "phases", "track", "reproduce", "report", "show")
 
 
 @pytest.mark.parametrize("arguments", ['"--help"', '"--version"', *(f'"{verb}", "--help"' for verb in VERBS)])

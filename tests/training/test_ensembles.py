@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import firstlight as fl
@@ -43,7 +42,7 @@ def torch_run(blueprint, recipe, run, seed):
     for step in range(recipe.total(300)):
         chosen = order_of(seed, run, step, 300, recipe.batch_size)
         optimizer.zero_grad()
-        F.cross_entropy(module(data.inputs[chosen]), data.labels[chosen]).backward()
+        nn.functional.cross_entropy(module(data.inputs[chosen]), data.labels[chosen]).backward()
         if recipe.clip is not None:
             nn.utils.clip_grad_value_(module.parameters(), recipe.clip)
         optimizer.step()
@@ -161,4 +160,4 @@ def test_what_cannot_run_stacked_is_refused_when_asked_for():
     with pytest.raises(UsageError, match="holds layers that cannot run stacked; leave together out"):
         train(factory, blobs(), recipe=ADAM, together=True)
     with pytest.raises(UsageError, match="on a CPU and with the cross-entropy only"):
-        train(factory, blobs(), recipe=ADAM, together=True, loss=F.cross_entropy)
+        train(factory, blobs(), recipe=ADAM, together=True, loss=nn.functional.cross_entropy)

@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import firstlight as fl
@@ -69,7 +68,7 @@ def data(seed):
 def test_a_look_leaves_no_trace(data, mode, fails):
     model = Moody().train()
     model.body[3].eval()
-    F.cross_entropy(model(data[0]), data[1]).backward()
+    nn.functional.cross_entropy(model(data[0]), data[1]).backward()
     model.fails = fails
     before, drawn = picture(model), generators()
     tracker = track(class_gradients=True, layers="standard")
@@ -85,7 +84,7 @@ def test_a_look_leaves_no_trace(data, mode, fails):
 
 def test_a_look_between_forward_and_backward_does_no_harm(data):
     model = Moody().train()
-    loss = F.cross_entropy(model(data[0]), data[1])
+    loss = nn.functional.cross_entropy(model(data[0]), data[1])
     track().evaluate(0, model, data)
     loss.backward()  # would complain of tensors changed in place
 
@@ -101,7 +100,9 @@ def test_what_is_seen_is_what_the_model_says(data, mode):
     with torch.no_grad():
         logits = reference(data[0])
     found = tracker.trajectory()
-    assert found["loss"].item() == pytest.approx(F.cross_entropy(logits, data[1]).item(), rel=1e-6)
+    assert found["loss"].item() == pytest.approx(
+        nn.functional.cross_entropy(logits, data[1]).item(), rel=1e-6
+    )
     counted = torch.bincount(logits.argmax(1), minlength=3) / 30
     assert found["guess_fractions"].values.ravel() == pytest.approx(counted.numpy())
 
@@ -113,7 +114,7 @@ def test_gradients_of_classes_are_those_of_autograd(data):
     for label, norm in enumerate(tracker.trajectory()["gradient_norm"].values[0, 0]):
         chosen = data[1] == label
         model.zero_grad()
-        F.cross_entropy(model(data[0][chosen]), data[1][chosen]).backward()
+        nn.functional.cross_entropy(model(data[0][chosen]), data[1][chosen]).backward()
         squares = [value.grad.square().sum() for value in model.parameters() if value.grad is not None]
         assert norm == pytest.approx(torch.stack(squares).sum().sqrt().item(), rel=1e-5)
 
@@ -175,10 +176,12 @@ def test_a_state_goes_on(data):
 
 
 def test_a_loss_of_yours(data):
-    tracker = track(loss=lambda logits, targets: F.cross_entropy(logits, targets, label_smoothing=0.1))
+    tracker = track(
+        loss=lambda logits, targets: nn.functional.cross_entropy(logits, targets, label_smoothing=0.1)
+    )
     logits = torch.randn(30, 3)
     tracker.update(0, logits, data[1])
-    expected = F.cross_entropy(logits, data[1], label_smoothing=0.1).item()
+    expected = nn.functional.cross_entropy(logits, data[1], label_smoothing=0.1).item()
     assert tracker.trajectory()["loss"].item() == pytest.approx(expected)
 
 
@@ -188,7 +191,7 @@ def test_misuse_is_told(data):
         tracker.trajectory()
     with pytest.raises(DataError, match="expected samples with targets, such as"):
         tracker.evaluate(0, Moody(), data[0])
-    with pytest.raises(DataError, match="whole-number labels as targets, got torch.float32"):
+    with pytest.raises(DataError, match=r"whole-number labels as targets, got torch\.float32"):
         tracker.evaluate(0, Moody(), (data[0], data[1].float()))
     with pytest.raises(UsageError, match="one for each of the 30 rows of logits, got 60"):
         tracker.update(0, torch.randn(30, 3), torch.stack([data[1], data[1]], 1))

@@ -36,6 +36,7 @@ _VERBS = {
     "compare": "firstlight.cli.compare",
     "phases": "firstlight.cli.phases",
     "repair": "firstlight.cli.repair",
+    "track": "firstlight.cli.track",
     "reproduce": "firstlight.cli.reproduce",
     "report": "firstlight.cli.report",
     "show": "firstlight.cli.show",

@@ -33,11 +33,14 @@ def trajectory_html(trajectory: Trajectory) -> str:
 
 
 def step_table(trajectory: Trajectory, split: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and a row for each step at which the split was recorded: averages with standard errors."""
+    """Heads and a row for each step at which the split was recorded: averages with standard errors.
+
+    ``preferred`` and ``others`` are recalls: of the class that a run preferred at birth, and the mean of the others.
+    """
     named = {
         "loss": ("loss", None),
         "accuracy": ("accuracy", None),
-        "recall, preferred": ("recall", 0),
+        "preferred": ("recall", 0),
         "others": ("recall", slice(1, None)),
         "max G": ("max_guess", None),
     }
@@ -52,7 +55,10 @@ def step_table(trajectory: Trajectory, split: str) -> tuple[tuple[str, ...], lis
         mean, stderr, _ = mean_and_stderr(values)
         columns.append((mean, stderr))
     rows = [
-        (str(step), *(with_stderr(float(mean[place]), float(error[place])) for mean, error in columns))
+        (
+            str(step),
+            *(with_stderr(float(mean[place]), float(error[place]), gap="") for mean, error in columns),
+        )
         for place, step in enumerate(trajectory.steps)
         if not np.isnan(columns[1][0][place])
     ]

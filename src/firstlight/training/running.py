@@ -228,7 +228,9 @@ class _Plan:
             "layers": repr(self.layers)
             if isinstance(self.layers, str | list | tuple | None)
             else "a function",
-            "loss": None if self.loss is None else getattr(self.loss, "__qualname__", type(self.loss).__name__),
+            "loss": None
+            if self.loss is None
+            else getattr(self.loss, "__qualname__", type(self.loss).__name__),
             "torch": torch.__version__,
         }
 

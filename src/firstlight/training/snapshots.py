@@ -18,7 +18,7 @@ import torch
 
 from firstlight.errors import CouldNotError, DataError, UsageError
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "discard"]
 
 _SETTINGS = "settings.json"
 
@@ -62,14 +62,6 @@ class Snapshots:
             ) from error
         return state
 
-    def remove(self) -> None:
-        """Take the files and the folder away."""
-        for path in self.folder.glob("*.pt"):
-            path.unlink()
-        (self.folder / _SETTINGS).unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
-
     def _check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         other = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
         if other:
@@ -78,6 +70,16 @@ class Snapshots:
                 f"train(resume): {str(self.folder)!r} was left by a training with another {key} "
                 f"({there.get(key)!r}, not {here.get(key)!r}); pass the same settings to go on, or another folder"
             )
+
+
+def discard(folder: str | Path) -> None:
+    """Take away the snapshots in a folder and in its folders, and those of these that are empty then; nothing else."""
+    place = Path(folder)
+    for inner in (*(item for item in place.iterdir() if item.is_dir()), place):
+        for path in (*inner.glob("*.pt"), inner / _SETTINGS):
+            path.unlink(missing_ok=True)
+        if not any(inner.iterdir()):
+            inner.rmdir()
 
 
 def _write(path: Path, content: bytes) -> None:
