@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 
+from firstlight.remedies.registry import REMEDIES
 from firstlight.reporting.amounts import amount, inits_to_decide, plain
-from firstlight.reporting.document import FindingText
+from firstlight.reporting.document import FindingText, RemedyText
 from firstlight.reporting.finding_words import words_for
 from firstlight.reporting.remedy_words import Typed, remedy_text
 from firstlight.results.finding import Finding
@@ -68,7 +69,7 @@ def finding_text(
         because=finding.because if finding.found else "",
         reference=finding.reference if finding.found else "",
         details=_details(finding),
-        remedies=tuple(remedy_text(name, typed) for name in finding.remedies) if finding.found else (),
+        remedies=_remedies(finding, typed),
     )
 
 
@@ -94,6 +95,13 @@ def _threshold_of(finding: Finding) -> str:
     return f"{number}: {finding.derivation}" if finding.derivation else number
 
 
+def _remedies(finding: Finding, typed: Typed) -> tuple[RemedyText, ...]:
+    """What can be typed today; a remedy of somebody else's that is not installed is not."""
+    if not finding.found:
+        return ()
+    return tuple(remedy_text(name, typed) for name in finding.remedies if name in REMEDIES)
+
+
 def _sentences(finding: Finding, inits: int) -> tuple[str, ...]:
     words = words_for(finding)
     match finding.status:
@@ -112,13 +120,8 @@ def _what_would_tell(finding: Finding, inits: int) -> tuple[str, ...]:
     if not all(math.isfinite(number) for number in known):
         return ("The interval has no end yet; type a larger --inits.",)
     share = _is_share(finding.quantity)
-    if (
-        not finding.low <= finding.threshold <= finding.high
-    ):  # of the layer or class that is named; not of all
-        limit = plain(finding.threshold, share=share)
-        return (
-            f"At some other layer or class the threshold {limit} lies inside the interval; type a larger --inits.",
-        )
+    if not finding.low <= finding.threshold <= finding.high:
+        return ("It hangs on another layer or finding that cannot be told yet; type a larger --inits.",)
     inside = (
         f"The threshold {plain(finding.threshold, share=share)} lies inside the interval "
         f"{amount(finding.value, finding.low, finding.high, share=share)}."

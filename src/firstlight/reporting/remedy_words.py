@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from firstlight.remedies.registry import REMEDIES
+from firstlight.remedies.registry import remedy_named
 from firstlight.reporting.document import RemedyText
 
 __all__ = ["Typed", "remedy_text"]
@@ -24,6 +24,7 @@ def remedy_text(name: str, typed: Typed = ("MODEL", "DATA")) -> RemedyText:
     RemedyText(name='norm_after_activation', title='move each norm from before its activation to after it', \
 command='firstlight repair nets.py:make --data cifar10 --remedy norm_after_activation')
     """
-    title = REMEDIES[name].title if name in REMEDIES else name.replace("_", " ")
     model, data = (shlex.quote(word) for word in typed)
-    return RemedyText(name, title, f"firstlight repair {model} --data {data} --remedy {name}")
+    return RemedyText(
+        name, remedy_named(name).title, f"firstlight repair {model} --data {data} --remedy {name}"
+    )
