@@ -70,7 +70,10 @@ def plot_trajectories(
             figsize=(COLUMN, 5.2 + 0.16 * math.ceil(len(names) / 2)), dpi=200, layout="constrained"
         )
         top, middle, bottom = figure.subplots(3, 1, sharex=True)
-        for item, name, style in zip(trajectories, names, series_styles(len(names)), strict=True):
+        for item, name, series in zip(trajectories, names, series_styles(len(names)), strict=True):
+            style = series._replace(
+                linestyle="-"
+            )  # colours and markers tell series apart, dashes the classes
             draw_mean(top, item, style, "accuracy", split=split, label=_told(item, name))
             draw_mean(middle, item, style, "recall", split=split, label=name)
             draw_mean(bottom, item, style, "max_guess", split=split, label=name)
@@ -88,7 +91,7 @@ def plot_trajectories(
             axes.set_ylim(-0.02, 1.02)
         _log_steps(bottom, max(int(item.steps[-1]) for item in trajectories))
         _explain_dashes(middle)
-        draw_births(top.inset_axes((0.07, 0.62, 0.3, 0.34)), born)
+        draw_births(top.inset_axes((0.62, 0.14, 0.34, 0.3)), born)
         figure.legend(*top.get_legend_handles_labels(), loc="outside upper center", ncols=min(2, len(names)))
     return figure
 
