@@ -31,6 +31,16 @@ def measured(diagnosis) -> fl.Profile:
     return diagnosis.profile
 
 
+@pytest.fixture
+def hostile() -> str:
+    return HOSTILE
+
+
+@pytest.fixture
+def make_profile():
+    return profile_of
+
+
 def profile_of(layers: list[str], *, labels: int = 3, inits: int = 8, seed: int = 0) -> fl.Profile:
     """A profile by hand, with what is infinite, undefined and beyond float64."""
     generator = np.random.default_rng(seed)

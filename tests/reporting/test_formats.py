@@ -7,7 +7,6 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from tests.reporting.conftest import profile_of
 
 import firstlight as fl
 from firstlight.reporting.documents import document_of
@@ -95,9 +94,9 @@ def test_no_line_is_wider_than_the_terminal_or_a_hundred(planted, monkeypatch, c
     assert wide == []
 
 
-def test_long_names_are_shortened_in_the_middle():
+def test_long_names_are_shortened_in_the_middle(make_profile):
     layers = [f"model.encoder.blocks.{index}.attention.projection.inner.dense.{index}" for index in range(40)]
-    lines = fl.report(profile_of(layers), format="text").splitlines()
+    lines = fl.report(make_profile(layers), format="text").splitlines()
     assert max(map(len, lines)) <= 100
     assert any("…" in line and "dense.39" in line for line in lines)
     assert any("… 16 more" in line for line in lines)

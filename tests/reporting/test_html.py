@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.reporting.conftest import HOSTILE, profile_of
 
 import firstlight as fl
 from firstlight.reporting.pictures.guessing import guess_picture
@@ -61,10 +60,10 @@ def test_no_name_becomes_markup(text):
     assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
 
 
-def test_names_arrive_unharmed(planted):
+def test_names_arrive_unharmed(planted, hostile):
     page = Page(fl.report(planted, format="html"))
     data = next(json.loads(script) for script in page.scripts if script.startswith("{"))
-    assert data["layers"][0] == f"{HOSTILE}.0"
+    assert data["layers"][0] == f"{hostile}.0"
     assert len(data["rows"]) == 4
     assert all(len(row["values"]) == len(data["layers"]) for row in data["rows"])
 
@@ -105,8 +104,8 @@ def test_the_verdict_comes_first(planted):
     assert places == sorted(places)
 
 
-def test_500_layers_and_1000_classes_stay_small():
-    profile = profile_of(
+def test_500_layers_and_1000_classes_stay_small(make_profile):
+    profile = make_profile(
         [f"model.stages.{index // 100}.blocks.{index}.mlp.fc" for index in range(500)], labels=1000
     )
     text = fl.report(profile, format="html")
@@ -115,8 +114,8 @@ def test_500_layers_and_1000_classes_stay_small():
     assert text.count('class="bar"') == 12
 
 
-def test_undefined_numbers_are_left_out_and_counted():
-    profile = profile_of([str(index) for index in range(10)])
+def test_undefined_numbers_are_left_out_and_counted(make_profile):
+    profile = make_profile([str(index) for index in range(10)])
     picture = network_picture(profile)
     gamma, rank, sensitivity, gradient = picture.panels
     assert gamma.notes[0] == "undefined at 2 of 10 layers and left out: nothing varies there"
@@ -135,8 +134,8 @@ def test_what_was_not_measured_is_said():
     assert picture.missing == ("directions, r_eff: not computed by this theory",)
 
 
-def test_networks_side_by_side_share_their_scales(measured):
-    other = profile_of(["a", "b", "c", "d"])
+def test_networks_side_by_side_share_their_scales(measured, make_profile):
+    other = make_profile(["a", "b", "c", "d"])
     scales = shared_scales([(measured, None), (other, None)])
     first, second = (network_picture(profile, scales=scales) for profile in (measured, other))
     assert [panel.ticks for panel in first.panels] == [panel.ticks for panel in second.panels]
@@ -148,8 +147,8 @@ def heights(path: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("labels", [2, 3, 40])
-def test_the_histogram_counts_every_initialization_once(labels):
-    guesses = profile_of(["a", "b"], labels=labels, inits=50).guesses
+def test_the_histogram_counts_every_initialization_once(labels, make_profile):
+    guesses = make_profile(["a", "b"], labels=labels, inits=50).guesses
     picture = guess_picture(guesses)
     top = float(picture.y_ticks[-1].label.split()[0]) / 100
     assert heights(picture.measured).sum() * top == pytest.approx(1, abs=0.01)
