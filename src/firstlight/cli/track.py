@@ -136,6 +136,11 @@ def track(
     named = model_named(model)
     given, named = data_for(named, data, quiet=quiet)
     looked_at = None if test is None else data_for(named, test, quiet=True)[0]
+    if looked_at is not None and getattr(looked_at, "shape", None) != getattr(given, "shape", None):
+        raise UsageError(
+            f"--test {test}: expected samples like those of --data, of shape {getattr(given, 'shape', None)}, "
+            f"got {getattr(looked_at, 'shape', None)}; give both the same options"
+        )
     folder = resume if resume is not None else None if save is None else Path(f"{save}.unfinished")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

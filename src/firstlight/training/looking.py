@@ -94,7 +94,7 @@ def probe(
     batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
     with undisturbed(inner, mode) as run:
         setting, notes = settle(
-            _Scouted(inner, run),
+            type(type(inner).__name__, (_Scouted,), {})(inner, run),  # errors name the user's class
             batches,
             asked_for(["guesses"]),
             layers="output",
