@@ -26,8 +26,10 @@ from firstlight.measurement.layouts import Planes, Rows
 
 __all__ = ["Moments", "finalize", "finalize_members", "init", "merge", "merge_many", "update"]
 
-_PIECE = 1 << 18
-"""Elements reduced at a time: a float32 piece and its temporaries stay in a core's cache."""
+_PIECE = 1 << 16
+"""Elements reduced at a time: a float32 piece and its two temporaries (¾ MB) stay in a core's cache."""
+_FEWEST = 128
+"""Rows of a piece at least: each costs a merge of its units in float64."""
 _LARGEST, _SMALLEST = 1e17, 1e-15
 """Squares within these bounds have fourth powers and their sums within float32."""
 
@@ -158,13 +160,16 @@ def _of_block(block: Rows | Planes, order: int) -> Moments:
 
 def _of_rows(values: Tensor, order: int) -> Moments:
     rows, units = values.shape
-    step = max(_PIECE // max(units, 1), 1)
-    state = None
-    for start in range(0, rows, step):
-        piece = values[start : start + step]
-        part = Moments(len(piece), *_reduced(piece, 0, order), order)
-        state = part if state is None else merge(state, part)
-    return state if state is not None else init(units, order=order)
+    if not rows:
+        return init(units, order=order)
+    step = max(_PIECE // max(units, 1), _FEWEST)
+    pieces = [values[start : start + step] for start in range(0, rows, step)]
+    parts = [_reduced(piece, 0, order) for piece in pieces]
+    if len(parts) == 1:
+        return Moments(rows, *parts[0], order)
+    counts = torch.tensor([[float(len(piece))] for piece in pieces], dtype=torch.float64)
+    joined = [torch.stack(column) for column in zip(*parts, strict=True)]  # (piece, unit) each
+    return merge_many(counts, *joined, count=rows, order=order)
 
 
 def _of_planes(values: Tensor, order: int) -> Moments:
@@ -181,16 +186,16 @@ def _reduced(piece: Tensor, axis: int, order: int) -> tuple[Tensor, Tensor, Tens
     """Mean, central sums and absolute sum along ``axis``; the rounding of the mean is put right in float64."""
     count = piece.shape[axis]
     mean = piece.mean(axis, keepdim=True)
-    centred = piece - mean
-    square = centred * centred
-    second = square.sum(axis)
-    if order >= 4:
-        third, fourth = (centred * square).sum(axis), (square * square).sum(axis)
-        absolute = piece.abs().sum(axis).double().cpu()
-    first = centred.sum(axis).double().cpu()
-    second = second.double().cpu()
-    if piece.dtype != torch.float64 and _out_of_range(second / count, centred, axis):
+    power = piece - mean  # one buffer, written again and again: memory traffic is what this costs
+    first = power.sum(axis).double().cpu()
+    square = power * power
+    second = square.sum(axis).double().cpu()
+    if piece.dtype != torch.float64 and _out_of_range(second / count, power, axis):
         return _reduced(piece.double(), axis, order)
+    if order >= 4:
+        third = power.mul_(square).sum(axis)
+        fourth = square.mul_(square).sum(axis)
+        absolute = torch.abs(piece, out=power).sum(axis).double().cpu()
     error = first / count  # of the mean, in the piece's precision
     exact = mean.squeeze(axis).double().cpu() + error
     m2 = second - count * error**2
