@@ -6,7 +6,7 @@ For ``u_a, u_b ~ N(0, q)`` with correlation ``c = γ/(1 + γ)`` and every activa
 Two routes, neither of which the package takes:
 
 - Where the smoothed activation ``f(m) = E φ(m + √V x)`` is elementary (with erf), ``B = E_m f² − M²`` and
-  ``V = S2 − E_m f²`` are one-dimensional integrals, done by mpmath in 30 digits, so that the differences cost nothing.
+  ``V = S2 − E_m f²`` are one-dimensional integrals, done by mpmath in 40 digits, so that the differences cost nothing.
 - Elsewhere, in 64-bit-mantissa arithmetic (numpy.longdouble), ``V = ½ E (φ(s + h) − φ(s − h))²`` over half the sum and
   half the difference of the pair, and ``B = ¼ E [(f(m) − f(−m))² + (f(m) + f(−m) − 2M)²]``, on dense fixed panels;
   kept only if ``B + V = Var φ`` to 1e-14.
@@ -26,7 +26,7 @@ import numpy as np
 
 VARIANCES = ("1e-6", "1e-2", "1", "3", "100", "1e4")
 GAMMAS = ("1e-6", "0.1", "1", "1e3", "1e6")
-DIGITS = 30
+DIGITS = 40
 
 
 # --- activations whose smoothed form is elementary: pieces of polynomial × exponential between kinks -----------------
@@ -128,7 +128,7 @@ PIECEWISE = (
 
 
 def exact(name, variance, gamma):
-    """Return the five averages by one-dimensional integrals in 30 digits."""
+    """Return the five averages by one-dimensional integrals in 40 digits."""
     mp.mp.dps = DIGITS
     q, g = mp.mpf(variance), mp.mpf(gamma)
     if name in SMOOTHED:
