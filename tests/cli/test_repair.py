@@ -105,7 +105,7 @@ def test_a_dry_run_needs_no_data(place):
 
 
 def test_without_a_remedy_the_diagnosis_chooses(place):
-    done = run("mlp:depth=6,width=20,norm=layer,inputs=12", *DATA, "--inits", "32", "--quiet", "--json")
+    done = run("mlp:depth=6,width=20,norm=layer,inputs=12", *DATA, "--inits", "16", "--quiet", "--json")
     assert json.loads(done.stdout)["remedies"][0] == "norm_after_activation"
 
 
