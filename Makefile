@@ -17,16 +17,21 @@ OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-minimum check format docs bench dist clean
+.PHONY: help demo test test-browser test-slow test-minimum check format docs bench dist clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## predict and measure a small network, write demo/index.html
+demo: $(VENV)/.installed ## audit two small networks, the norm before and after; write demo/index.html
 	$(BIN)/python examples/demo.py --out demo
 
 test: $(VENV)/.installed-develop ## run the tests (but for those that take minutes)
 	$(PYTEST) -m "not slow" $(ARGS)
+
+test-browser: $(VENV)/.installed-develop ## run the tests of reports in a real browser (installs Chromium on Debian)
+	@command -v chromium >/dev/null && command -v npm >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium npm; }
+	FIRSTLIGHT_REQUIRE_BROWSER=1 $(PYTEST) -m browser tests/reporting $(ARGS)
 
 test-slow: $(VENV)/.installed-develop ## run the tests that take minutes
 	$(PYTEST) -m slow $(ARGS)

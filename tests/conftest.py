@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("firstlight")
 # Programs that made the numbers beside them, with packages that the tests do not need.
 collect_ignore_glob = ["*/reference/*.py"]
 
-REQUIRE_DATA = "FIRSTLIGHT_REQUIRE_DATA"
+PROMISES = {"real_data": "FIRSTLIGHT_REQUIRE_DATA", "browser": "FIRSTLIGHT_REQUIRE_BROWSER"}
 
 
 @pytest.fixture
@@ -26,9 +26,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Turn a skipped test on real data into a failure where the data is promised to be there."""
+    """Turn a test that was skipped for want of data or of a browser into a failure where they are promised."""
     report = yield
-    if report.skipped and item.get_closest_marker("real_data") and os.environ.get(REQUIRE_DATA):
-        report.outcome = "failed"
-        report.longrepr = f"{item.nodeid}: skipped, but {REQUIRE_DATA} is set: {call.excinfo.value}"
+    for mark, promise in PROMISES.items():
+        if report.skipped and item.get_closest_marker(mark) and os.environ.get(promise):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid}: skipped, but {promise} is set: {call.excinfo.value}"
     return report
