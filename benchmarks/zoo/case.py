@@ -37,7 +37,7 @@ class Case:
 
 
 def points(
-    count: int = 256, dimensions: int = 64, labels: int = 10, *, scale: float = 1.0, shift: float = 0.0
+    count: int = 200, dimensions: int = 64, labels: int = 10, *, scale: float = 1.0, shift: float = 0.0
 ) -> Callable[[int], tuple[Tensor, Tensor]]:
     """Gaussian points with labels that mean nothing, as before learning."""
 
@@ -50,7 +50,7 @@ def points(
 
 
 def pictures(
-    count: int = 128, channels: int = 3, side: int = 16, labels: int = 10, *, pixels: bool = False
+    count: int = 64, channels: int = 3, side: int = 16, labels: int = 10, *, pixels: bool = False
 ) -> Callable[[int], tuple[Tensor, Tensor]]:
     """Smooth random pictures: waves of random direction; standardized, or as pixels between 0 and 1."""
 
@@ -75,6 +75,8 @@ def tokens(count: int = 64, length: int = 12, words: int = 60) -> Callable[[int]
     """Sentences of random words."""
 
     def draw(seed: int) -> Tensor:
-        return torch.from_numpy(np.random.default_rng([seed, count, length]).integers(0, words, (count, length)))
+        return torch.from_numpy(
+            np.random.default_rng([seed, count, length]).integers(0, words, (count, length))
+        )
 
     return draw

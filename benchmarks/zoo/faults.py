@@ -149,7 +149,7 @@ def _rms_after() -> nn.Module:
 
 def _bn_feed_forward() -> nn.Module:
     return nn.Sequential(
-        batch_norm_feedforward_net(64, depth=100, width=64, kernel=None), KaimingLinear(64, 10)
+        batch_norm_feedforward_net(64, depth=100, width=32, kernel=None), KaimingLinear(32, 10)
     )
 
 
@@ -160,10 +160,11 @@ def _constant(seed: int) -> Tensor:
 FAULTS = (
     Case(
         "ReLU, 100 layers, no norm",
-        lambda: mlp(64, depth=100, width=64, classes=10),
+        lambda: mlp(64, depth=100, width=32, classes=10),
         points(),
-        has=("deep-prejudice", "prejudice-grows-with-depth", "zero-dimensional-signal"),
-        may=("one-dimensional-signal", "dead-units", "vanishing-signal", "exploding-sensitivity"),
+        # at this width the data end on a ray, along which they still differ in length: no point
+        has=("deep-prejudice", "prejudice-grows-with-depth", "one-dimensional-signal"),
+        may=("zero-dimensional-signal", "dead-units", "vanishing-signal", "exploding-sensitivity"),
     ),
     Case(
         "all ReLUs dead",
@@ -195,7 +196,7 @@ FAULTS = (
     ),
     Case(
         "layer norm before ReLU, 50 layers",
-        lambda: mlp(64, depth=50, width=64, classes=10, norm="layer", placement="before"),
+        lambda: mlp(64, depth=50, width=50, classes=10, norm="layer", placement="before"),
         points(),
         has=("deep-prejudice", "prejudice-grows-with-depth", "norm-before-activation"),
         may=_COLLAPSE,
@@ -258,13 +259,15 @@ FAULTS = (
         "ReLU and max-pool, 4 blocks",
         _max_pools,
         pictures(),
-        has=("deep-prejudice", "prejudice-grows-with-depth"),
-        may=("dead-units",),
+        has=("deep-prejudice",),
+        may=("dead-units", "prejudice-grows-with-depth", "high-initial-loss"),
     ),
     Case(
         "batch norm in eval mode, pixels up to 255",
         lambda: nn.Sequential(
-            nn.Flatten(), _Scaled(255.0), mlp(768, depth=3, width=64, classes=10, norm="batch", placement="before")
+            nn.Flatten(),
+            _Scaled(255.0),
+            mlp(768, depth=3, width=64, classes=10, norm="batch", placement="before"),
         ),
         pictures(pixels=True),
         has=("modes-differ", "large-logits", "high-initial-loss", "uncentred-data", "deep-prejudice"),

@@ -47,7 +47,9 @@ def _default(activation: type[nn.Module], depth: int) -> nn.Module:
 def _small_cnn() -> nn.Module:
     layers = nn.Sequential()
     for before, after in ((3, 16), (16, 32), (32, 32)):
-        layers.extend([nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.AvgPool2d(2)])
+        layers.extend(
+            [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.AvgPool2d(2)]
+        )
     return layers.extend([nn.Flatten(), nn.Linear(128, 10)])
 
 
@@ -65,12 +67,16 @@ class _PreNorm(nn.Module):
 
 
 def _pre_norm() -> nn.Module:
-    return nn.Sequential(nn.Linear(64, 32), *(_PreNorm(32) for _ in range(6)), nn.LayerNorm(32), nn.Linear(32, 10))
+    return nn.Sequential(
+        nn.Linear(64, 32), *(_PreNorm(32) for _ in range(6)), nn.LayerNorm(32), nn.Linear(32, 10)
+    )
 
 
 def _residual() -> nn.Module:
     return nn.Sequential(
-        batch_norm_residual_net(64, units=20, width=64, kernel=None), nn.BatchNorm1d(64), KaimingLinear(64, 10)
+        batch_norm_residual_net(64, units=20, width=64, kernel=None),
+        nn.BatchNorm1d(64),
+        KaimingLinear(64, 10),
     )
 
 
@@ -116,8 +122,18 @@ def _resnet() -> nn.Module:
     )
 
 
+# ResNet-9 draws its head by He's law behind residual sums and a max-pool that nothing normalizes: logits of rms 4 and a
+# loss of 3 log M are facts about it.
+_LOUD = ("high-initial-loss", "large-logits")
+
 HEALTHY = (
-    Case("linear classifier", lambda: nn.Linear(64, 10, bias=False), points(), has=("neutral-start",), healthy=True),
+    Case(
+        "linear classifier",
+        lambda: nn.Linear(64, 10, bias=False),
+        points(),
+        has=("neutral-start",),
+        healthy=True,
+    ),
     Case(
         "ReLU, 2 layers, He",
         lambda: mlp(64, depth=2, width=64, classes=10),
@@ -132,7 +148,13 @@ HEALTHY = (
         may=_PREJUDICED,
         healthy=True,
     ),
-    Case("GELU, 2 layers, torch's default", lambda: _default(nn.GELU, 2), points(), may=_PREJUDICED, healthy=True),
+    Case(
+        "GELU, 2 layers, torch's default",
+        lambda: _default(nn.GELU, 2),
+        points(),
+        may=_PREJUDICED,
+        healthy=True,
+    ),
     Case(
         "tanh, 3 layers, He",
         lambda: mlp(64, depth=3, width=64, classes=10, activation="tanh"),
@@ -145,7 +167,7 @@ HEALTHY = (
     Case(
         "ReLU, batch norm before, 3 layers",
         lambda: mlp(64, depth=3, width=64, classes=10, norm="batch", placement="before"),
-        points(1024),
+        points(600),
         has=("weak-prejudice", "norm-before-activation"),
         may=("modes-differ",),
         healthy=True,
@@ -153,7 +175,7 @@ HEALTHY = (
     Case(
         "ReLU, batch norm after, 5 layers",
         lambda: mlp(64, depth=5, width=64, classes=10, norm="batch", placement="after"),
-        points(1024),
+        points(600),
         has=("neutral-start",),
         may=("modes-differ",),
         healthy=True,
@@ -161,7 +183,7 @@ HEALTHY = (
     Case(
         "ReLU, layer norm after, 5 layers",
         lambda: mlp(64, depth=5, width=64, classes=10, norm="layer", placement="after"),
-        points(1024),
+        points(600),
         has=("neutral-start",),
         may=("modes-differ",),
         healthy=True,
@@ -190,24 +212,20 @@ HEALTHY = (
         healthy=True,
     ),
     Case("residual, batch norm, 20 units", _residual, points(), may=_ANY, healthy=True),
-    Case(
-        "residual blocks with layer norm first, 6 of them", _pre_norm, points(), may=_ANY, healthy=True
-    ),
+    Case("residual blocks with layer norm first, 6 of them", _pre_norm, points(), may=_ANY, healthy=True),
     Case(
         "ResNet-9, batch norm before",
-        lambda: resnet9(width=8),
-        pictures(side=32, count=64),
-        may=_ANY,
+        lambda: resnet9(width=4),
+        pictures(side=32, count=32),
+        may=(*_ANY, *_LOUD),
         healthy=True,
-        options={"inits": 40},
     ),
     Case(
         "ResNet-9, batch norm after",
-        lambda: resnet9(width=8, placement="after"),
-        pictures(side=32, count=64),
-        may=_ANY,
+        lambda: resnet9(width=4, placement="after"),
+        pictures(side=32, count=32),
+        may=(*_ANY, *_LOUD),
         healthy=True,
-        options={"inits": 40},
     ),
     Case(
         "MLP-Mixer",
@@ -216,9 +234,15 @@ HEALTHY = (
         may=_ANY,
         healthy=True,
     ),
-    Case("Hugging Face ResNet", _resnet, pictures(side=32, count=64), may=_ANY, healthy=True, options={"inits": 40}),
-    Case("Hugging Face ViT", _vit, pictures(), may=_ANY, healthy=True, options={"inits": 40}),
-    Case("Hugging Face BERT", _bert, tokens(), may=_ANY, healthy=True, options={"inits": 40}),
-    Case("Hugging Face GPT-2", _gpt2, tokens(), may=_ANY, healthy=True, options={"inits": 40}),
+    Case(
+        "Hugging Face ResNet",
+        _resnet,
+        pictures(side=32, count=32),
+        may=_ANY,
+        healthy=True,
+    ),
+    Case("Hugging Face ViT", _vit, pictures(), may=_ANY, healthy=True),
+    Case("Hugging Face BERT", _bert, tokens(), may=_ANY, healthy=True),
+    Case("Hugging Face GPT-2", _gpt2, tokens(), may=_ANY, healthy=True),
 )
 """Nothing was broken here: nothing may fail, and nothing that warns may be found."""

@@ -6,6 +6,7 @@ quantities, numbers by initialization, and which layers are comparable along the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.diagnosis.intervals import Interval, of_mean, of_ratio
+from firstlight.diagnosis.intervals import Interval, of_mean, of_ratio, of_scale
 from firstlight.diagnosis.thresholds import Threshold
 from firstlight.results.profile import Profile
 
@@ -105,6 +106,20 @@ class Evidence:
         if self.measured:
             return of_mean(column, level)
         return Interval(*[float(column[0])] * 3)
+
+    def scale_of(self, logarithms: Array, level: float) -> Interval:
+        """Exp of values by initialization, of a typical one; theory's value has no width."""
+        found = of_scale(logarithms, level)
+        return found if self.measured else Interval(*[found.value] * 3)
+
+    @cached_property
+    def roles(self) -> list[str]:
+        """What a layer is among its like: its address without the numbers, so that layers of one role are comparable.
+
+        >>> re.sub(r"[0-9]+", "#", "encoder.layer.3.attention.query")
+        'encoder.layer.#.attention.query'
+        """
+        return [re.sub(r"[0-9]+", "#", name) for name in self.layers]
 
     def table(self, name: str) -> Array | None:
         """Values of a quantity, ``(init, layer)``; a single row where there are no initializations."""

@@ -10,7 +10,9 @@ of the depth to all of it,
 .. math:: \frac{l^τ}{(l/2)^τ} = 2^τ, \qquad \frac{e^{γ l}}{e^{γ l/2}} = e^{γ l/2},
 
 so that one number tells both apart at every depth, without knowing τ or γ. Depth is counted in hidden layers with
-weights. Gradients are compared as norms over all units and positions of a layer, which do not depend on its width.
+weights. Layers of different roles (a query, and what widens behind it) have levels of their own: the slope is common, the
+level is each role's, where roles repeat. Gradients are compared as norms over all units and positions of a layer, which
+do not depend on its width.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.diagnosis.evidence import Evidence
-from firstlight.diagnosis.intervals import Interval, of_scale, status_of
+from firstlight.diagnosis.intervals import Interval, status_of
 from firstlight.diagnosis.subjects import Check, Subject
 from firstlight.results.finding import Finding
 
@@ -135,11 +137,11 @@ def growth(evidence: Evidence, name: str) -> tuple[Interval, str]:
         logs = _norms(evidence, logs)
     values = logs[:, half] * (1.0 if name == "sensitivity" else 0.5)  # of root mean squares; χ is one already
     values = np.where(np.isneginf(values), -350.0, values)  # what is exactly zero has vanished
-    slopes = _slopes(values)
+    slopes = _slopes(values, [evidence.roles[place] for place in half])
     sign = -1.0 if name == "gradient_scale" else 1.0
     if not np.isfinite(slopes).any():
         return nothing, f"{name} is not finite in the layers that decide"
-    return of_scale(sign * slopes * depth / 2, evidence.level), ""
+    return evidence.scale_of(sign * slopes * depth / 2, evidence.level), ""
 
 
 def _norms(evidence: Evidence, logs: Array) -> Array:
@@ -150,9 +152,18 @@ def _norms(evidence: Evidence, logs: Array) -> Array:
         return np.asarray(logs + np.log(evidence.sizes))
 
 
-def _slopes(values: Array) -> Array:
-    """Least squares slope of each row, a layer being one step."""
-    steps = np.arange(values.shape[1]) - (values.shape[1] - 1) / 2
+def _slopes(values: Array, roles: list[str]) -> Array:
+    """Least squares slope of each row, a layer being one step, with a level for each role that repeats.
+
+    >>> _slopes(np.array([[0.0, 5.0, 1.0, 6.0]]), ["a", "b", "a", "b"])
+    array([0.5])
+    """
+    if len(set(roles)) == len(roles):
+        roles = [""] * len(roles)  # nothing repeats, so that all are compared
+    steps = np.arange(len(roles), dtype=float)
+    for role in set(roles):
+        members = np.array([name == role for name in roles])
+        steps[members] -= steps[members].mean()  # so a role's level, and a role of one, do not count
     with np.errstate(invalid="ignore"):
         return np.asarray((values * steps).sum(1) / (steps**2).sum())
 
