@@ -174,7 +174,7 @@ def test_merging_keeps_runs_and_fills_missing_steps():
 
 def test_misuse_is_told():
     found = trajectory([RIGHTWARD])
-    with pytest.raises(UsageError, match="expected one of 'loss', 'accuracy'.*did you mean 'recall'"):
+    with pytest.raises(UsageError, match=r"expected one of 'loss', 'accuracy'.*did you mean 'recall'"):
         found.mean("recal")
     with pytest.raises(UsageError, match="split: expected one of 'train', got 'test'"):
         found.mean("loss", split="test")

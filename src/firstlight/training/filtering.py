@@ -118,8 +118,7 @@ def filter_initializations(
         neutral_below: Largest value of a neutral initialization.
         prejudiced_above: Smallest value of a prejudiced one.
         measure: ``"gap"``, the greatest minus the smallest guess fraction (``|f_0 − f_1|`` for two labels), or
-        ``"max"``,
-            the greatest one.
+            ``"max"``, the greatest one.
         redraws: How many draws without a find end the search.
         seed: Names the initializations, as in ``measure`` and ``train``.
         mode: ``"train"`` or ``"eval"``.
