@@ -287,10 +287,12 @@ def test_positive_semi_definite_with_duplicates_constants_and_nothing(everything
 
 
 def test_thousand_layers_stay_finite(seed: int) -> None:
-    blueprint = Blueprint.read(deep(1000), weight_variance=2.0, bias_variance=0.0)
-    profile = predict_on(blueprint, images(seed, 3, 2, 3, 2))
-    assert np.isfinite(profile.gamma).all()
-    assert np.isfinite(profile["log_gradient_scale"]).all()
+    module = nn.Sequential(deep(1000), nn.Flatten(), nn.Linear(24, 2))
+    blueprint = Blueprint.read(module, weight_variance=2.0, bias_variance=0.0)
+    profile = predict_on(blueprint, images(seed, 3, 2, 3, 2), positions="same", draws=100)
+    assert np.isfinite(profile.gamma[-1])
+    for name in ("log_mean_square", "log_gradient_scale", "log_noise_variance"):
+        assert np.isfinite(profile[name]).all()
 
 
 # -- what has no rule, and what does not fit --------------------------------------------------------------------------

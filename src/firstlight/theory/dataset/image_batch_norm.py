@@ -134,7 +134,7 @@ def standardized(state: ImageGram) -> StandardizedImages:
     entries /= trace
     eigenvalues, vectors, rest = _directions(matrix)
     spectrum = np.concatenate([eigenvalues, np.full(rest[0], rest[1])])
-    rule = length_rule(spectrum, agreement=AGREEMENT)
+    rule = length_rule(spectrum, agreement=AGREEMENT) if rest[0] else length_rule(spectrum)
     log_noise = state.log_noise - state.log_scale - math.log(trace)
     log_noise = log_noise + math.log(state.size) + math.log(inverse_square_length(spectrum))
     fields = {name: getattr(state, name) for name in ImageGram.__dataclass_fields__}
