@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from firstlight.errors import ModelError
 
-__all__ = ["duplicate", "followed_in_place"]
+__all__ = ["duplicate", "followed_in_place", "require_ordinary"]
 
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ def duplicate(model: nn.Module, where: str = "repair") -> nn.Module:
     >>> duplicate(layer).weight is layer.weight
     False
     """
-    _require_ordinary(model, where)
+    require_ordinary(model, where)
     try:
         return copy.deepcopy(model)
     except Exception as error:  # whatever a user's __deepcopy__ raises
@@ -48,7 +48,7 @@ def followed_in_place(
 
     An optimizer that holds the model's parameters goes on with those that are still there.
     """
-    _require_ordinary(model, where)
+    require_ordinary(model, where)
     originals: dict[int, Tensor] = {}
     memo: dict[int, object] = {}
     working = copy.deepcopy(model, memo)
@@ -74,7 +74,8 @@ def followed_in_place(
     return result
 
 
-def _require_ordinary(model: object, where: str) -> None:
+def require_ordinary(model: object, where: str) -> None:
+    """Refuse what is no module, compiled, quantized or wrapped, by the address of the part that is."""
     if not isinstance(model, nn.Module):
         raise ModelError(f"{where}: expected an nn.Module, got {type(model).__name__}")
     for name, module in model.named_modules():

@@ -21,7 +21,7 @@ from torch import nn
 
 from firstlight.errors import ModelError, one_of
 from firstlight.measurement.seeding import random_state_preserved
-from firstlight.remedies.duplicating import duplicate
+from firstlight.remedies.duplicating import duplicate, require_ordinary
 from firstlight.remedies.moving import Mover
 from firstlight.remedies.placing import VARIANTS_AFTER, VARIANTS_BEFORE, Wish
 from firstlight.remedies.planning import planned
@@ -102,9 +102,9 @@ def norm_before_activation(
 def _placed(
     model: nn.Module, wish: Wish, layers: str | Iterable[str] | None, example: Any, in_place: bool, where: str
 ) -> tuple[nn.Module, Edits]:
-    studied = duplicate(model, where)
+    require_ordinary(model, where)
     with random_state_preserved():
-        plan = planned(studied, wish, layers, example)
+        plan = planned(model, wish, layers, example)
     if plan.refused:
         reasons = "; ".join(f"{slot}: {reason}" for slot, reason in list(plan.refused.items())[:6])
         more = f"; and {len(plan.refused) - 6} more" if len(plan.refused) > 6 else ""

@@ -1,6 +1,6 @@
 """What becomes of every norm of a model: it moves, stands where it should, is left, or may not move.
 
-Enters: a copy of the model that belongs to nobody, what is wished, and an example for parts that only show what they do
+Enters: a model, what is wished, and an example for parts that only show what they do
 as they run. Leaves: a ``Plan``.
 """
 
@@ -47,16 +47,18 @@ class Plan:
 
 
 def planned(model: nn.Module, wish: Wish, layers: str | Iterable[str] | None, example: Any) -> Plan:
-    """Decide for every norm, or for those that ``layers`` names; the model is used up."""
-    _separate_functions(model)
-    pristine = copy.deepcopy(model)
-    seen, failed = flows(model)
+    """Decide for every norm, or for those that ``layers`` names, on copies of the model."""
+    studied = copy.deepcopy(model)
+    _separate_functions(studied)
+    seen, failed = flows(studied)
     unseen = [
         slot for slot in _norms(model) if not any(call.slot == slot for flow in seen for call in flow.calls)
     ]
     plan = Plan(seen)
     if example is not None and any(_inside(slot, failed) is not None for slot in unseen):
-        flow = recorded(pristine, example_batch(example, pristine))
+        running = copy.deepcopy(model)  # a forward that ran on symbols may have left some of them behind
+        _separate_functions(running)
+        flow = recorded(running, example_batch(example, running))
         flow.calls = [
             call for call in flow.calls if _inside(f"{call.slot or call.caller}.", failed) is not None
         ]
@@ -66,7 +68,7 @@ def planned(model: nn.Module, wish: Wish, layers: str | Iterable[str] | None, ex
             f"seen only as they ran an example, not in every way their forward can take: {', '.join(parts)}"
         )
     found = decisions(plan.flows, wish)
-    shared = _shared(model)
+    shared = _shared(studied)
     names = _norms(model)
     wanted = names if layers is None else chosen(names, [layers] if isinstance(layers, str) else layers)
     for slot in [
