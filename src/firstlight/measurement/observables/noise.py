@@ -15,6 +15,10 @@ from torch import Tensor
 __all__ = ["NoiseState", "finalize", "init", "merge", "update"]
 
 _LOG2 = float(np.log(2.0))
+_SMALLEST = 1e-24
+"""Mean square down to which no square that counts is lost to the end of float32."""
+_PIECE = 1 << 16
+"""Elements squared at a time: they and their squares stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,16 @@ def update(
         return merge(state, NoiseState(count=count or 0))
     if tangent.dtype in (torch.float16, torch.bfloat16):
         tangent = tangent.float()
+    total = _sum_of_squares(tangent)
+    if _SMALLEST * tangent.numel() < total < np.inf:
+        return merge(state, NoiseState(float(np.log(total)) + 2 * exponent * _LOG2, tangent.numel()))
     largest = float(tangent.abs().amax())
     if largest == 0:
         return merge(state, NoiseState(count=tangent.numel()))
     if not np.isfinite(largest):
         return merge(state, NoiseState(np.nan, tangent.numel()))
-    shift = int(np.frexp(largest)[1])
-    if abs(shift) > 16:  # squares and their sum stay far inside float32
-        tangent = tangent.double() * 2.0**-shift if abs(shift) > 120 else tangent * 2.0**-shift
-    else:
-        shift = 0
-    total = float((tangent * tangent).sum())
+    shift = int(np.frexp(largest)[1])  # squares and their sum leave float32
+    total = _sum_of_squares(tangent.double() * 2.0**-shift)
     return merge(state, NoiseState(float(np.log(total)) + 2 * (shift + exponent) * _LOG2, tangent.numel()))
 
 
@@ -68,3 +71,9 @@ def finalize(state: NoiseState) -> float:
     if not state.count:
         return float("nan")
     return state.log_sum - float(np.log(state.count))
+
+
+def _sum_of_squares(values: Tensor) -> float:
+    flat = values.reshape(-1)
+    pieces = (flat[start : start + _PIECE] for start in range(0, len(flat), _PIECE))
+    return float(torch.stack([(piece * piece).sum() for piece in pieces]).double().sum())
