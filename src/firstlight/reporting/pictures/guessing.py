@@ -73,7 +73,8 @@ def guess_picture(
     """
     two = guesses.labels == 2
     right = 1.0 if two else highest or widest_share(guesses, theory)
-    edges = np.linspace(0.0, right, _BINS + 1)
+    edges = _edges(right, guesses.samples)
+    right = float(edges[-1])
     shown = _bins(guesses, guesses.samples, edges)
     law = None if theory is None else _bins(theory, guesses.samples, edges)
     neutral = None if guesses.samples is None else _neutral(guesses, edges)
@@ -112,6 +113,15 @@ def widest_share(*given: Guesses | None) -> float:
     """A share that hardly any favourite exceeds, rounded up; 1 where favourites get much."""
     highest = max(float(np.quantile(guesses._greatest, 0.999)) for guesses in given if guesses is not None)
     return 1.0 if highest > 0.5 else linear_scale(1.1 * highest).high
+
+
+def _edges(right: float, samples: int | None) -> Array:
+    """Bins that hold equally many counts, because shares are counts over the number of samples."""
+    if samples is None:
+        return np.linspace(0.0, right, _BINS + 1)
+    counts = max(1, round(right * samples))
+    each = -(-counts // _BINS)
+    return np.arange(0, -(-counts // each) + 1) * each / samples
 
 
 def _curve(heights: Array, top: float) -> str:
