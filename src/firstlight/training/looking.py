@@ -23,7 +23,7 @@ from firstlight.measurement.asking import asked_for
 from firstlight.measurement.batches import Batch, Batches, as_batches
 from firstlight.measurement.kinds import batch_norms, unwrapped
 from firstlight.measurement.layouts import rows_of
-from firstlight.measurement.outputs import answer, label_axis
+from firstlight.measurement.outputs import answer
 from firstlight.measurement.scouting import settle
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.training.counting import Tally, tally
@@ -31,7 +31,6 @@ from firstlight.training.counting import Tally, tally
 __all__ = [
     "Loss",
     "Probe",
-    "answered",
     "class_gradient_norms",
     "look",
     "mode_of_split",
@@ -155,18 +154,6 @@ def look(model: nn.Module, seen: Probe, *, loss: Loss | None = None) -> Tally:
             found = part if found is None else found + part
     assert found is not None  # a probe has at least one batch
     return found
-
-
-def answered(model: nn.Module, item: Any, mode: str) -> tuple[Tensor, Tensor]:
-    """Logits (row, label) and targets (row,) of one batch as loaders yield it, without a trace on the model."""
-    inner, _ = unwrapped(model)
-    batch = as_batches([item], seed=0).first()
-    if batch.target is None:
-        raise DataError("tracker: the batch holds no targets; expected (x, y) or a dictionary with labels")
-    with undisturbed(inner, mode) as run:
-        tensor = answer(run(*batch.args, **batch.kwargs))[0]
-        axis = label_axis(tensor, batch.size)
-    return rows_of(tensor, axis), targets_of(batch, tensor.device)
 
 
 def class_gradient_norms(model: nn.Module, seen: Probe, *, loss: Loss | None = None) -> Tensor:

@@ -53,8 +53,9 @@ def track(
         data: One line on the data, for provenance.
         run: The name of this run on the axis ``init``.
         loss: A function of (logits, targets) that gives the mean loss; cross-entropy by default.
-        class_gradients: Whether ``evaluate`` takes the norm of the gradient of each class, too.
-        layers: Layers whose γ ``evaluate`` takes, as for ``measure`` (``"output"``, ``"standard"``, patterns).
+        class_gradients: Whether ``evaluate`` takes the norm of the gradient of each class, too, on the first split that
+            it is asked for.
+        layers: Layers whose γ ``evaluate`` takes there, as for ``measure`` (``"output"``, ``"standard"``, patterns).
         log: A function of (dictionary, step) that each record is handed to; keys in the style
             ``class_bias/max_fraction``, with ``class_bias/test/…`` for other splits than ``"train"``.
 
@@ -106,6 +107,7 @@ class Tracker:
         self._layer_names: list[str] | None = None
         self._unlogged: tuple[int, str] | None = None
         self._modes: dict[str, str] = {}
+        self._signal_split: str | None = None
 
     def due(self, step: int) -> bool:
         """Whether the schedule asks for this step."""
@@ -173,7 +175,8 @@ class Tracker:
         seen = self._probes[key][1]
         self._records.tallies.pop((step, split), None)  # a look is complete; a second one replaces the first
         self._records.add(step, split, look(model, seen, loss=self._loss))
-        if split == self._first_split():
+        self._signal_split = self._signal_split or split
+        if split == self._signal_split:
             if self._class_gradients:
                 self._records.note(step, "gradient_norm", class_gradient_norms(model, seen, loss=self._loss))
             if self._layers is not None:
@@ -211,6 +214,7 @@ class Tracker:
             inits=[self.run],
             label_names=self._labels,
             layers=self._layer_names,
+            splits=["train"],  # first, whichever was seen first
         )
 
     def synchronize(self) -> None:
@@ -231,9 +235,6 @@ class Tracker:
         self._records = Records.from_state_dict(state["records"])
         self._layer_names = state["layers"]
         self._modes = dict(state["modes"])
-
-    def _first_split(self) -> str:
-        return next(iter(self._records.tallies))[1]
 
     def __repr__(self) -> str:
         records = len({step for step, _ in self._records.tallies})

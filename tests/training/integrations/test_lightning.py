@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 lightning = pytest.importorskip("lightning.pytorch")
 
+from firstlight.errors import UsageError  # noqa: E402
 from firstlight.training.integrations.lightning import GuessCallback  # noqa: E402
 
 # what Lightning itself says about its surroundings
@@ -37,8 +38,8 @@ X = torch.randn(96, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 
 
-def fitted(*callbacks, folder, epochs=2, checkpoint=None, **options):
-    net = Net()
+def fitted(*callbacks, folder, epochs=2, checkpoint=None, net=None, **options):
+    net = Net() if net is None else net
     loader = DataLoader(TensorDataset(X, Y), batch_size=16)
     trainer = lightning.Trainer(
         max_epochs=epochs,
@@ -56,15 +57,50 @@ def fitted(*callbacks, folder, epochs=2, checkpoint=None, **options):
 
 
 def test_the_training_is_the_same_with_and_without(tmp_path):
-    callback = GuessCallback(test=(X, Y), class_gradients=True)
+    callback = GuessCallback(test=(X, Y))
     _, with_it = fitted(callback, folder=tmp_path)
     _, without = fitted(folder=tmp_path)
     for name, value in with_it.state_dict().items():
         assert torch.equal(value, without.state_dict()[name]), name
     found = callback.tracker.trajectory()
     assert found.steps.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 10]
-    assert found.splits == ("train", "test")
-    assert found["samples"].values[0, 0].tolist() == [16, 96]
+    assert set(found.splits) == {"train", "test"}
+    assert [int(found["samples"].sel(split=name)[0, 0]) for name in ("train", "test")] == [16, 96]
+
+
+def test_what_is_overheard_is_the_training_step(tmp_path):
+    losses = []
+
+    class Telling(Net):
+        def training_step(self, batch, index):
+            loss = super().training_step(batch, index)
+            losses.append(float(loss.detach()))
+            return loss
+
+    callback = GuessCallback(schedule=1)
+    fitted(callback, folder=tmp_path, net=Telling())
+    assert callback.tracker.trajectory()["loss"].values.ravel() == pytest.approx(losses)
+
+
+def test_logits_may_be_returned(tmp_path):
+    class Returning(Net):
+        def training_step(self, batch, index):
+            logits = self.net(batch[0])
+            return {"loss": nn.functional.cross_entropy(logits, batch[1]), "logits": logits}
+
+    callback = GuessCallback()
+    _, net = fitted(callback, folder=tmp_path, net=Returning())
+    assert callback.tracker.trajectory()["samples"].values[0, 0, 0] == 16
+    assert not net._forward_hooks
+
+
+def test_a_training_step_out_of_earshot_is_told(tmp_path):
+    class Silent(Net):
+        def training_step(self, batch, index):
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    with pytest.raises(UsageError, match="training step of Silent neither calls self"):
+        fitted(GuessCallback(), folder=tmp_path, net=Silent())
 
 
 def test_a_look_is_taken_before_the_update(tmp_path):

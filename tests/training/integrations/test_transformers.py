@@ -47,12 +47,18 @@ def test_the_training_is_the_same_with_and_without(tmp_path, capsys):
         assert torch.equal(value, without.state_dict()[name]), name
     found = callback.tracker.trajectory()
     assert found.steps.tolist() == [0, 1, 2, 3, 4]
-    assert found["samples"].values[0, 0].tolist() == [24, 8]
+    samples = {name: found["samples"].sel(split=name).values[0].tolist() for name in found.splits}
+    assert samples == {
+        "train": [16, 8, 16, 8, 16],
+        "test": [8] * 5,
+    }  # 24 samples in two batches of 8, then one
     assert logged == [step for step in range(5) for _ in found.splits]
+    assert not with_it._forward_hooks
 
 
 def test_chosen_samples_and_their_number(tmp_path):
-    callback = GuessCallback(max_samples=10, schedule=[0, 4])
+    chosen = {key: torch.stack([word[key] for word in WORDS]) for key in WORDS[0]}
+    callback = GuessCallback(chosen, max_samples=10, schedule=[0, 4])
     trained(tmp_path, callback)
     found = callback.tracker.trajectory()
     assert found["samples"].values.ravel().tolist() == [10, 10]

@@ -1,18 +1,18 @@
 """``GuessCallback`` for Hugging Face's ``Trainer``.
 
-Enters: ``Trainer(callbacks=[GuessCallback()])``. Leaves: ``callback.tracker``. The trainer shows a callback the model
-but not the batch, so the callback looks at samples: yours, or the first ones of the training set, at the steps of the
-schedule and before the update; nothing of the model is changed.
+Enters: ``Trainer(callbacks=[GuessCallback()])``. Leaves: ``callback.tracker``. At the steps of the schedule the
+logits of the batches that are trained on are overheard; nothing runs twice. Data of yours are looked at before the
+update instead; nothing of the model is changed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch.utils.data import DataLoader, Subset
 from transformers import TrainerCallback
 
 from firstlight.errors import UsageError
+from firstlight.training.integrations.overhearing import Ear
 from firstlight.training.tracking import track
 
 __all__ = ["GuessCallback"]
@@ -22,8 +22,8 @@ class GuessCallback(TrainerCallback):
     """Follow the guesses.
 
     Args:
-        data: What to look at: samples with labels in any form that ``measure`` takes; by default the first
-            ``max_samples`` of the training set, put into batches as the trainer does.
+        data: Samples with labels to look at, in any form that ``measure`` takes; by default the batches that are
+            trained on are overheard, which need ``labels``.
         test: Further samples to look at, in eval mode.
         max_samples: Look at no more samples than that.
         **options: Passed on to ``firstlight.track``: ``schedule``, ``label_names``, ``log`` …
@@ -32,31 +32,29 @@ class GuessCallback(TrainerCallback):
     def __init__(self, data: Any = None, *, test: Any = None, max_samples: int = 512, **options: Any) -> None:
         self.data, self.test, self.max_samples = data, test, max_samples
         self.tracker = track(**options)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Choose the samples, if none were given."""
-        if self.data is None:
-            self.data = _beginning(given.get("train_dataloader"), self.max_samples)
+        self._ear = Ear(self.tracker, lambda args, kwargs: kwargs.get("labels"))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Look before the update."""
+        """Look, or begin to listen."""
         step, model = state.global_step, given["model"]
-        self.tracker.evaluate(step, model, self.data, max_samples=self.max_samples)
+        if not self.tracker.due(step):
+            return
+        if self.data is not None:
+            self.tracker.evaluate(step, model, self.data, max_samples=self.max_samples)
         if self.test is not None:
             self.tracker.evaluate(step, model, self.test, split="test", max_samples=self.max_samples)
+        if self.data is None:
+            self._ear.open(model, step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Stop listening."""
+        if self._ear.close() and not self._ear.heard:
+            raise UsageError(
+                "GuessCallback: the trainer calls the model without labels, so its batches cannot be counted; "
+                "pass data= to have it looked at"
+            )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Hand the last record to the logger."""
+        self._ear.close()
         self.tracker.flush()
-
-
-def _beginning(loader: Any, samples: int) -> Any:
-    """The first samples of a loader's data set, in batches that its own function collates."""
-    dataset = getattr(loader, "dataset", None)
-    if dataset is None or not hasattr(dataset, "__len__"):
-        raise UsageError(
-            "GuessCallback(data): the training set has no length, so its first samples cannot be taken; pass data="
-        )
-    chosen = Subset(dataset, range(min(samples, len(dataset))))
-    size = getattr(loader, "batch_size", None) or 64
-    return DataLoader(chosen, batch_size=min(size, len(chosen)), collate_fn=loader.collate_fn)
