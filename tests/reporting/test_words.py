@@ -15,8 +15,9 @@ from firstlight.reporting.amounts import amount, as_share, inits_to_decide, plai
 from firstlight.reporting.documents import document_of
 from firstlight.reporting.finding_pages import finding_text
 from firstlight.reporting.finding_words import WORDS
+from firstlight.reporting.prognosis_words import QUESTIONS
 from firstlight.reporting.remedy_words import remedy_text
-from firstlight.results.finding import Finding
+from firstlight.results.finding import Finding, Prognosis
 
 SUBJECTS = every_subject()
 
@@ -28,6 +29,10 @@ def test_every_finding_of_every_check_has_words(identifier):
     assert all(
         text[0].isupper() and text.endswith(".") for text in (words.found, words.absent, words.follows)
     )
+
+
+def test_every_prognosis_has_its_question(diagnosis):
+    assert [item.id for item in diagnosis.prognoses] == list(QUESTIONS)
 
 
 def test_no_words_without_a_check():
@@ -136,6 +141,15 @@ def test_the_verdict_names_the_regime(planted, statuses, tone, label):
     found = verdict(planted, dict(zip(REGIMES, statuses, strict=True)))
     assert (found.tone, found.label) == (tone, label)
     assert 1 <= len(found.sentences) <= 3
+
+
+def test_a_deep_prejudice_warns_of_early_accuracy(planted):
+    distrusted = replace(planted, prognoses=(Prognosis("early-validation", "no"),))
+    assert any(
+        "early accuracy says more about the draw" in text
+        for text in document_of(distrusted).verdict.sentences
+    )
+    assert not any("early accuracy" in text for text in document_of(planted).verdict.sentences)
 
 
 def test_the_verdict_puts_a_failed_policy_first(planted):

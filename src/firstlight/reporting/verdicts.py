@@ -44,7 +44,7 @@ def verdict_of(diagnosis: Diagnosis) -> Verdict:
     told = {*found, *_REGIMES}
     open_questions = {finding.id: finding for finding in diagnosis.undecided if finding.id not in told}
     undecided = tuple(name for name in _REGIMES if any(item.id == name for item in diagnosis.undecided))
-    sentences = [_start(diagnosis, regime, undecided), *_rest(diagnosis, regime, others)]
+    sentences = [_start(diagnosis, regime, undecided), *_advice(diagnosis), *_rest(diagnosis, regime, others)]
     if open_questions:
         names = _listed([words_for(finding).question for finding in open_questions.values()])
         sentences.append(f"There are not enough initializations to tell about: {names}.")
@@ -114,6 +114,16 @@ def _rest(diagnosis: Diagnosis, regime: str, others: list[Finding]) -> list[str]
     ]
     if all(looked.get(name) == "absent" for name in travel):
         return ["Signal and gradients pass through all of its layers in good order."]
+    return []
+
+
+def _advice(diagnosis: Diagnosis) -> list[str]:
+    """What a reader would do wrong first."""
+    trusted = next((item.answer for item in diagnosis.prognoses if item.id == "early-validation"), "")
+    if trusted == "no":
+        return [
+            "Until that has faded, early accuracy says more about the draw of the weights than about the model."
+        ]
     return []
 
 
