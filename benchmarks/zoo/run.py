@@ -102,9 +102,9 @@ def page(verdicts: dict[str, dict[str, Any]]) -> str:
         f"- Healthy networks that failed under the default policy: **{len(failed)}**"
         + (f" ({'; '.join(f'{name}: {what}' for name, what in failed)})" if failed else "")
         + ".",
-        f"- Verdicts that another seed changes, away from thresholds: **{_share(*stable)}** ({stable[0]} of {stable[1]}); "
-        f"near a threshold: {_share(*near)} ({near[0]} of {near[1]}). Near: the mean estimate lies within the mean "
-        "half-width of the intervals of the threshold.",
+        f"- Verdicts that another seed changes, away from thresholds: **{_share(*stable)}** "
+        f"({stable[0]} of {stable[1]}); near a threshold: {_share(*near)} ({near[0]} of {near[1]}). Near: the mean "
+        "estimate lies within the mean half-width of the intervals of the threshold.",
         "",
         "## By finding",
         "",

@@ -10,9 +10,9 @@ of the depth to all of it,
 .. math:: \frac{l^τ}{(l/2)^τ} = 2^τ, \qquad \frac{e^{γ l}}{e^{γ l/2}} = e^{γ l/2},
 
 so that one number tells both apart at every depth, without knowing τ or γ. Depth is counted in hidden layers with
-weights. Layers of different roles (a query, and what widens behind it) have levels of their own: the slope is common, the
-level is each role's, where roles repeat. Gradients are compared as norms over all units and positions of a layer, which
-do not depend on its width.
+weights. Layers of different roles (a query, and what widens behind it) have levels of their own: the slope is common,
+the level is each role's, where roles repeat. Gradients are compared as norms over all units and positions of a layer,
+which do not depend on its width.
 """
 
 from __future__ import annotations
