@@ -50,7 +50,17 @@ def test_the_readme_command_prints_what_the_readme_says():
 
 
 @pytest.mark.parametrize(
-    "page", ["index.md", "getting_started.md", "measuring.md", "training.md", "data.md", "comparing.md"]
+    "page",
+    [
+        "index.md",
+        "getting_started.md",
+        "measuring.md",
+        "training.md",
+        "data.md",
+        "comparing.md",
+        "diagnosing.md",
+        "repairing.md",
+    ],
 )
 def test_the_pages_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -62,7 +72,13 @@ def test_the_pages_code_runs(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("page", "count"),
-    [("getting_started.md", 4), ("measuring.md", 1), ("training.md", 2), ("comparing.md", 4)],
+    [
+        ("getting_started.md", 4),
+        ("measuring.md", 1),
+        ("training.md", 2),
+        ("comparing.md", 4),
+        ("repairing.md", 2),
+    ],
 )
 def test_the_pages_commands_run(page, count, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -613,6 +613,22 @@ def test_a_question_of_the_data_is_no_obstacle_where_both_answers_agree(seed):
     torch.testing.assert_close(after(x), wanted + 1 if x.sum() > 0 else wanted)
 
 
+def test_activations_of_the_users_own_class(seed):
+    class Swish(nn.Module):
+        def forward(self, x):
+            return x * torch.sigmoid(x)
+
+    class Half(nn.Module):
+        def forward(self, x):
+            return 0.5 * x
+
+    before = worn(nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), Swish(), nn.LayerNorm(3), Half()), seed)
+    after, edits = norm_after_activation(before)
+    assert [edit.address for edit in edits] == ["1"]
+    assert [type(item).__name__ for item in after] == ["Linear", "Swish", "LayerNorm", "LayerNorm", "Half"]
+    assert [item.reason for item in edits.left] == ["it stands behind its activation already"]
+
+
 def test_unknown_variants_are_listed():
     with pytest.raises(UsageError, match="expected one of 'after-activation', 'after-branch', got 'behind'"):
         norm_after_activation(nn.ReLU(), variant="behind")

@@ -32,7 +32,7 @@ def duplicate(model: nn.Module, where: str = "repair") -> nn.Module:
         return copy.deepcopy(model)
     except Exception as error:  # whatever a user's __deepcopy__ raises
         raise ModelError(
-            f"{where}: {type(model).__name__} cannot be copied ({error}); pass in_place=True to change it itself"
+            f"{where}: {type(model).__name__} cannot be copied ({error}); pass a factory that builds it instead"
         ) from error
 
 
@@ -51,7 +51,10 @@ def followed_in_place(
     require_ordinary(model, where)
     originals: dict[int, Tensor] = {}
     memo: dict[int, object] = {}
-    working = copy.deepcopy(model, memo)
+    try:
+        working = copy.deepcopy(model, memo)
+    except Exception as error:  # as above
+        raise ModelError(f"{where}: {type(model).__name__} cannot be copied ({error})") from error
     for tensor in (*model.parameters(), *model.buffers()):
         originals[id(memo[id(tensor)])] = tensor
     changed, result = change(working)

@@ -11,10 +11,14 @@ that one place of the structure stands at several places of the flow.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
+import numpy as np
 from torch import fx, nn
 
+from firstlight.architecture.activation_callables import from_callable
 from firstlight.architecture.torch_activations import recognise
+from firstlight.errors import FirstlightError
 from firstlight.measurement.kinds import kind_of
 
 __all__ = ["Call", "Flow", "kind_of_function", "kind_of_slot", "parent_of"]
@@ -154,7 +158,33 @@ def kind_of_slot(module: nn.Module) -> str:
         return "pool"
     if kind in ("activation", "norm", "dense", "convolution", "pass"):
         return kind
-    return "activation" if recognise(module) is not None else "other"
+    if recognise(module) is not None or _is_own_activation(module):
+        return "activation"
+    return "other"
+
+
+def _is_own_activation(module: nn.Module) -> bool:
+    """Whether a class of the user's is a curved function of each number by itself (``x * sigmoid(x)`` written out)."""
+    if (
+        type(module).__module__.startswith("torch.nn.")
+        or module._parameters
+        or module._buffers
+        or module._modules
+    ):
+        return False
+    if module not in _OWN:
+        try:
+            values = from_callable(module.forward).value(np.linspace(-3.0, 3.0, 13))
+        except FirstlightError:
+            _OWN[module] = False
+        else:
+            bends = np.abs(np.diff(values, 2)).max()
+            _OWN[module] = bool(bends > 1e-9 * np.abs(values).max())
+    return _OWN[module]
+
+
+_OWN: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+"""What was found out about a module, for as long as it lives: a trace asks many times."""
 
 
 def kind_of_function(name: str) -> str:
