@@ -280,7 +280,7 @@ class Trajectory(Labelled):
             raise CouldNotError(f"trajectory.neutral_level: nothing was recorded of {self.splits[place]!r}")
         even = float(null(len(self.labels), samples).max_quantile(1 - _INTERVAL))
         share = float(self.variables["label_fractions"].values[place].max())
-        noise = float(ndtri(1 - _INTERVAL / 2)) * np.sqrt(share * (1 - share) / samples)
+        noise = float(ndtri(1 - _INTERVAL / 2) * np.sqrt(share * (1 - share) / samples))
         return min(1.0, max(even, share + noise))
 
     def class_gap_area(self, *, split: str | None = None) -> xr.DataArray:

@@ -23,9 +23,10 @@ from firstlight.results.labelled import variable
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Provenance
 from firstlight.theory.finite_width import log_mean_square_variance
+from firstlight.theory.kernels.automatic import AutomaticKernel
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
-from firstlight.theory.kernels.remembered import RememberedKernel
+from firstlight.theory.kernels.remembered import ManyLayersKernel, RememberedKernel
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.population import Population, population_of_inputs
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
@@ -56,7 +57,7 @@ def predict(
         data: Inputs (n, …), a pair (inputs, labels) or a sample set: the data's own covariance is propagated
             (``predict_on``). Without it, coordinates are i.i.d. with the blueprint's input mean and variance.
         method: How Gaussian averages are taken: ``"closed_form"``, ``"hermite"``, ``"quadrature"``, or
-            ``"auto"`` for the best there is.
+            ``"auto"`` for the best there is (with tables, right to 1e-9, where a deep network never settles).
         batch_size: Batch norm sees mini-batches of this size; without it, all the data at once.
         batch_law: ``"exact"`` for the batch norm that frameworks run, ``"leave_one_out"`` for the
             approximation of Francazi et al. 2026.
@@ -148,6 +149,8 @@ def kernels_by(method: str) -> Kernels:
         if pooled > 1:
             return RememberedKernel(MaxPoolKernel(function, pooled))
         kernel = kernel_of(function, method=method)
+        if isinstance(kernel, AutomaticKernel):
+            return ManyLayersKernel(kernel)
         # a piecewise linear activation is averaged faster than it is remembered
         return kernel if function.slopes is not None else RememberedKernel(kernel)
 

@@ -516,7 +516,7 @@ def _notes(
         notes.append("batch norm behind an activation divides by the mean variance over units")
     error = max((step.state.error for step in rows), default=0.0)
     if error:
-        notes.append(f"a layer behind batch norm was drawn: relative standard error of V {error:.1e}")
+        notes.append(f"relative standard error of V that layers behind batch norm leave: {error:.1e}")
     if any(math.isinf(step.state.log_data) for step in rows):
         notes.append("V below 1e-13 of C + V is rounding and shown as 0")
     return tuple(notes)

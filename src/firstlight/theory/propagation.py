@@ -205,7 +205,8 @@ def _log_weight(layer: Residual) -> float:
 
 def _max_pool_behind(layers: Sequence[Layer], position: int) -> Pool | None:
     """The max-pool that reads this activation directly, if there is one."""
-    for layer in layers[position + 1 :]:
+    for following in range(position + 1, len(layers)):  # no slice: it would copy the rest at every layer
+        layer = layers[following]
         if isinstance(layer, Pass):
             continue
         return layer if isinstance(layer, Pool) and layer.kind == "max" else None

@@ -7,9 +7,9 @@ directions leave of the checks' columns, of Σ λ²:
 
     G_s,ab = (G_ab − Σ_i λ_i v_ia v_ib)/(1 + 2s b) + Σ_i v_ia v_ib λ_i/(1 + 2s λ_i)
 
-At s = 0 this is G to the last bit. Directions are taken until Σ λ² of the others is 1e-6 of (tr G)². The mean of the
-rows is an average over all points (``landmark_means.py``) whose standard error, relative to V, is added in quadrature
-to the error that the state carries.
+At s = 0 this is G to the last bit. Directions are taken, 256 at most, until Σ λ² of the others is 1e-6 of (tr G)². The
+mean of the rows is an average over all points (``landmark_means.py``) whose standard error, relative to V, is added in
+quadrature to the error that the state carries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 DRAWS = 8_192
 _AT_ONCE = 128
 _LEFT_OUT = 1e-6
-_FIRST = 32
+_FIRST, _MOST = 32, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ def _spectrum(centered: Array, own: Array, state: LandmarkGram) -> Spectrum:
     """As many leading directions of G, at mean variance 1, as the squares of the others ask for."""
     size, number, unit = state.size, state.landmarks.number, state.means.data
     checks = state.columns[number:]
-    trace, count = float(own.sum()), min(_FIRST, number)
+    trace, count, most = float(own.sum()), min(_FIRST, number), min(_MOST, number)
     while True:
         eigenvalues, directions = state.leading_directions(count)
         eigenvalues, directions = eigenvalues / unit, directions / math.sqrt(unit)
@@ -241,15 +241,15 @@ def _spectrum(centered: Array, own: Array, state: LandmarkGram) -> Spectrum:
         squares = (
             (1 - number / size) * size**2 * max(left, 0.0)
         )  # Σ λ² that the directions do not account for
-        if squares <= _LEFT_OUT * trace**2 or len(eigenvalues) < count or count >= number:
+        if squares <= _LEFT_OUT * trace**2 or len(eigenvalues) < count or count >= most:
             break
-        count = min(2 * count, number)
+        count = min(2 * count, most)
     over = float(eigenvalues.sum()) / trace
     if over > 1:  # rounding: directions cannot hold more than there is
         eigenvalues, directions = eigenvalues / over, directions / math.sqrt(over)
     rest = max(trace - float(eigenvalues.sum()), 0.0)
-    most = size - 1 - len(eigenvalues)
-    others = most if squares * most <= rest**2 else max(round(rest**2 / squares), 1)
+    free = size - 1 - len(eigenvalues)
+    others = free if squares * free <= rest**2 else max(round(rest**2 / squares), 1)
     return Spectrum(eigenvalues, directions, rest / others, others)
 
 

@@ -246,6 +246,7 @@ class _Series(PairAverages):
             table[~positive, 0] = float(kernel.function.value(np.zeros(1))[0])
             table[positive] = along_variances(partial(_coefficients, kernel, count), q[positive])
             rest = np.maximum(square - (table**2).sum(axis=1), 0.0)
+            rest[~positive] = 0.0  # the first term holds all of a point that is nothing
             left_out = greatest**count * float(np.max(rest / np.where(square > 0, square, 1.0)))
             if left_out <= _LEFT_OUT:
                 break

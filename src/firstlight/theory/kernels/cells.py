@@ -46,7 +46,9 @@ class Column:
 
     low: float
     high: float
-    averages: Array  # (average, degree) of M/√S2, log S2, log E φ'²
+    averages: (
+        Array  # (average, degree) of M/√S2, log S2, log E φ'², log E φ⁴ (NaN where that exceeds float64)
+    )
     even: bool
     jumps: bool
     near: Panel = field(default_factory=lambda: Panel(0.0, _WIDEST_ANGLE))  # in θ
@@ -55,7 +57,7 @@ class Column:
     @property
     def covered(self) -> bool:
         """Whether the logarithms exist."""
-        return bool(np.isfinite(self.averages).all())
+        return bool(np.isfinite(self.averages[:3]).all())
 
     def slopes(self, logarithms: Array, c: Number, rho: Number) -> tuple[Number, Number]:
         """Return both slopes from what is interpolated."""
@@ -89,29 +91,30 @@ class Cells:
     def _build_columns(self, low: float, high: float) -> list[Column]:
         """Return the columns of ``[low, high]``, halved until the averages are resolved."""
         half = np.array([0.5])
-        rows = np.empty((5, NODES))
+        rows = np.empty((6, NODES))
         even = True
         for i, q in enumerate(np.exp(nodes(low, high)).tolist()):
             moments = self.source.moments(q)
             even = even and moments.coefficients(1)[0] == 0
             spread, data = self.source.slopes(q, half, half)
             root = math.sqrt(moments.mean_square)
-            values = (moments.mean_square, moments.gain, float(spread[0]), float(data[0]))
+            values = (moments.mean_square, moments.gain, moments.fourth, float(spread[0]), float(data[0]))
             rows[0, i] = moments.mean / root if root else 0.0
             rows[1:, i] = [math.log(value) if 0 < value < math.inf else math.nan for value in values]
         jumps = any(kink.jump for kink in self.source.panels.kinks(36 * math.exp(high / 2)))
         if jumps:  # then the derivative knows nothing of it: no gain to resolve, an unused row
             rows[2] = np.where(np.isfinite(rows[2]), rows[2], 0.0)
         coefficients = rows @ TO_COEFFICIENTS.T
-        tail = np.abs(coefficients[:, -3:]).sum(axis=1)
+        known = np.isfinite(coefficients).all(axis=1)
+        tail = np.abs(coefficients[known, -3:]).sum(axis=1)
         if (
-            np.isfinite(coefficients).all()
+            (known | (np.arange(6) == 3)).all()
             and (tail > 0.03 * self._tolerance).any()
             and high - low > _NARROWEST
         ):
             middle = (low + high) / 2
             return [*self._build_columns(low, middle), *self._build_columns(middle, high)]
-        return [Column(low, high, coefficients[:3], even, jumps)]
+        return [Column(low, high, coefficients[:4], even, jumps)]
 
     def build(self, column: Column, far: bool, panel: Panel, depth: int) -> None:
         """Fill a panel, or cut it in two when it is not resolved; both ends of the column are tried first."""

@@ -70,8 +70,12 @@ class TabulatedKernel(Kernel):
         return self._average(q, self.source.gain, lambda rows: np.exp(rows[2]))
 
     def fourth_moment(self, q: Number) -> Number:
-        """Return ``E φ(u)⁴``, from the kernel itself."""
-        return self.source.fourth_moment(q)
+        """Return ``E φ(u)⁴``, from the kernel itself where it comes close to the end of float64."""
+        found = np.asarray(self._average(q, self.source.fourth_moment, lambda rows: np.exp(rows[3])))
+        lost = np.isnan(found)
+        if lost.any():
+            found = np.where(lost, self.source.fourth_moment(np.where(lost, q, 1.0)), found)
+        return found if found.shape else float(found)
 
     def product(self, q_a: Number, q_b: Number, correlation: Number) -> Number:
         """Return ``E φ(u_a) φ(u_b)``, from the kernel itself."""
@@ -132,7 +136,7 @@ class TabulatedKernel(Kernel):
             return self.source.transfer(q, c, rho)
         place = min(max((2 * x - (column.low + column.high)) / (column.high - column.low), -1.0), 1.0)
         angle = min(max((2 * at - (panel.low + panel.high)) / (panel.high - panel.low), -1.0), 1.0)
-        ratio, log_square, _ = surface_at(column.averages[:, None], 1.0, place)
+        ratio, log_square, *_ = surface_at(column.averages[:, None], 1.0, place)
         logarithms = surface_at(panel.coefficients, place, angle)
         spread, data = column.slopes(logarithms, c, rho)
         return Transfer(float(ratio) * math.exp(0.5 * float(log_square)), float(spread), float(data))
