@@ -29,7 +29,7 @@ from firstlight.reporting.pictures.network import NetworkPicture, network_pictur
 from firstlight.results.guesses import Guesses
 from firstlight.results.profile import Profile
 
-__all__ = ["html_report"]
+__all__ = ["Column", "html_report"]
 
 _LONG = 40
 """Rows from which a table stays closed on paper."""

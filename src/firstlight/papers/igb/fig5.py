@@ -38,7 +38,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
 TITLES = ("linear", "ReLU", "ReLU + max-pool 9")
 
 
-def compute(work: Work) -> dict[str, Profile]:
+def _compute(work: Work) -> dict[str, Profile]:
     """Theory and measurement of each network on the same points."""
     data = gaussian_noise(work["samples"], work["inputs"], seed=work.seed)
     results = {}
@@ -61,7 +61,7 @@ def compute(work: Work) -> dict[str, Profile]:
     return results
 
 
-def draw(results: Mapping[str, Any]) -> Figure:
+def _draw(results: Mapping[str, Any]) -> Figure:
     """The law of G_0, and under it the law of the centres, a column each network."""
     from matplotlib.figure import Figure
 
@@ -97,7 +97,7 @@ def _draw_centers(axes: Axes, theory: Profile, measured: Profile) -> None:
     axes.legend()
 
 
-def statements(results: Mapping[str, Any]) -> Sequence[Statement]:
+def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
     """What section 4.1 says of the three laws."""
     said = []
     for name, stated, where in (
@@ -175,9 +175,9 @@ def _finite_sample(profile: Profile) -> float:
 
 
 FIGURE = PaperFigure(
-    compute,
-    draw,
-    statements,
+    _compute,
+    _draw,
+    _statements,
     scales={
         "smoke": {"samples": 200, "inputs": 100, "width": 50, "inits": 20},
         "small": {"samples": 500, "inputs": 1000, "width": 150, "inits": 400},

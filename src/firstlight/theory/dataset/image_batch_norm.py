@@ -76,7 +76,7 @@ class StandardizedImages(ImageGram):
             deviations[place] = np.sqrt(self._variances(s, place, own[place])) @ (
                 weights / np.sqrt(math.pi * s)
             )
-        return plain(
+        return _plain(
             self,
             entries=self._averaged(inner, own),
             log_noise=self.log_noise + math.log(float(inner.gain(1.0))),
@@ -165,7 +165,7 @@ def self_averaging(state: ImageGram) -> ImageGram:
         _check(variance, float(total[:, place].mean()))
         scales[:, place] = 1 / math.sqrt(variance)
         log_noise[:, place] -= math.log(variance)
-    return plain(
+    return _plain(
         state,
         entries=entries,
         scales=scales.ravel(),
@@ -175,7 +175,7 @@ def self_averaging(state: ImageGram) -> ImageGram:
     )
 
 
-def plain(state: ImageGram, **changes: object) -> ImageGram:
+def _plain(state: ImageGram, **changes: object) -> ImageGram:
     """A copy as a plain state, whatever made this one."""
     fields = {name: getattr(state, name) for name in ImageGram.__dataclass_fields__}
     if "entries" in changes and "scales" not in changes:

@@ -282,7 +282,7 @@ class ImageGram(Gram):
         else:
             q, log_scale = absolute_variances(kernel, diagonal, self.log_scale)
         averages = pair_averages(kernel, q, greatest=lambda: self._greatest(factor))
-        entries = averaged_entries(self, averages, factor)
+        entries = _averaged_entries(self, averages, factor)
         log_gain = np.log(np.maximum(averages.gain, 1e-300))  # 0 only for a row of zeros where φ is flat
         return replace(
             self,
@@ -429,7 +429,7 @@ class ImageGram(Gram):
         return flat, spread
 
 
-def averaged_entries(state: ImageGram, averages: PairAverages, factor: Array) -> Array:
+def _averaged_entries(state: ImageGram, averages: PairAverages, factor: Array) -> Array:
     """E φ φ for all stored pairs; ``factor`` turns R into correlations."""
     points, pairs = state.points, state.pairs
     sigma = factor.reshape(-1, points)
