@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import zlib
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -14,6 +16,13 @@ hypothesis.settings.load_profile("firstlight")
 
 # Programs that made the numbers beside them, with packages that the tests do not need.
 collect_ignore_glob = ["*/reference/*.py"]
+
+_spec = importlib.util.spec_from_file_location("firstlight_real_data", Path(__file__).parent / "real_data.py")
+assert _spec is not None
+assert _spec.loader is not None
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+real_data = _module.real_data
 
 PROMISES = {"real_data": "FIRSTLIGHT_REQUIRE_DATA", "browser": "FIRSTLIGHT_REQUIRE_BROWSER"}
 

@@ -1,9 +1,8 @@
-"""Tiny files in each data set's format, and the folder of the real ones."""
+"""Tiny files in each data set's format."""
 
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import pickle
 import struct
 from collections.abc import Callable
@@ -12,15 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-
-_spec = importlib.util.spec_from_file_location(
-    "firstlight_real_data", Path(__file__).parents[1] / "real_data.py"
-)
-assert _spec is not None
-assert _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-real_data = _module.real_data
 
 CIFAR10_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
