@@ -29,11 +29,15 @@ def network(placement="before"):
 
 def options_for(name):
     """What makes a remedy change the network above."""
-    return {"convert_norm": {"to": "layer"}}.get(name, {})
+    return {"convert_norm": {"to": "layer"}, "seed_choice": {"band": 0.15}}.get(name, {})
 
 
 def subject(name):
-    return network("after" if name == "norm_before_activation" else "before")
+    model = network("after" if name == "norm_before_activation" else "before")
+    if name == "seed_choice":  # what it would choose from the start leaves nothing to do
+        with torch.no_grad():
+            model.output.bias[0] += 100
+    return model
 
 
 def generators():
@@ -159,7 +163,7 @@ def network_of(name):
     """A factory of the network that the remedy changes."""
 
     def make():
-        return subject(name)
+        return network() if name == "seed_choice" else subject(name)
 
     return make
 

@@ -5,7 +5,7 @@ Enters: names and options. Leaves: a ``Course``, which repairs a module and reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,11 +44,14 @@ class Course:
         steps: Each remedy with its own options.
         data: What remedies that look at data are given.
         mode: Which statistics batch norm uses then.
+        settled: Options that a remedy worked out when it was applied first, by its place: they hold from then on, so
+            that every initialization gets the same.
     """
 
     steps: tuple[tuple[Remedy, dict[str, Any]], ...]
     data: Any
     mode: str
+    settled: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -85,26 +88,55 @@ class Course:
     @property
     def is_structural(self) -> bool:
         """Whether nothing looks at data or at weights."""
-        return all(remedy.changes == "structure" for remedy, _ in self.steps)
+        return all(remedy.changes == "structure" and not remedy.needs_data for remedy, _ in self.steps)
 
     @property
     def title(self) -> str:
         """The names, in order."""
         return " + ".join(remedy.name for remedy, _ in self.steps)
 
-    def applied(self, module: nn.Module, where: str, *, in_place: bool = False) -> tuple[nn.Module, Record]:
-        """The repaired module (a copy, unless ``in_place``), and what was done."""
+    def applied(
+        self,
+        module: nn.Module,
+        where: str,
+        *,
+        in_place: bool = False,
+        draw: Callable[[], nn.Module] | None = None,
+    ) -> tuple[nn.Module, Record]:
+        """The repaired module (a copy, unless ``in_place``), and what was done.
+
+        Args:
+            module: The module.
+            where: Who asks, for messages.
+            in_place: Work on the module itself.
+            draw: Draws such a module with other weights from the global generators, for remedies that choose.
+        """
         record = Record()
         if not in_place:
             module = duplicate(module, where)
-        for remedy, options in self.steps:
+        for place, (remedy, options) in enumerate(self.steps):
             given = (self.data,) if remedy.needs_data else ()
             stated: dict[str, Any] = {"mode": self.mode} if remedy.needs_data else {}
-            if self.data is not None and "example" in remedy.options and "example" not in options:
+            if self.data is not None and "example" in remedy.options:
                 stated["example"] = self.data
-            module, edits = remedy.function(module, *given, **stated, **options, in_place=True)
+            if draw is not None and "drawn" in remedy.options:
+                stated["drawn"] = self._until(place, where, draw)
+            stated.update(options)
+            stated.update(self.settled.get(place, {}))
+            module, edits = remedy.function(module, *given, **stated, in_place=True)
+            if edits.settled:
+                self.settled.setdefault(place, dict(edits.settled))
             record.remedies.append(remedy.name)
             record.edits += [replace(edit, remedy=remedy.name) for edit in edits]
             record.left += [replace(item, remedy=remedy.name) for item in edits.left]
             record.notes += [note for note in edits.notes if note not in record.notes]
         return module, record
+
+    def _until(self, place: int, where: str, draw: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+        """Draws modules with the remedies before that place applied."""
+        earlier = replace(self, steps=self.steps[:place])
+
+        def drawn() -> nn.Module:
+            return earlier.applied(draw(), where, in_place=True, draw=draw)[0]
+
+        return drawn

@@ -11,6 +11,9 @@ The function of a remedy is ``(model, …) → (new model, Edits)``::
 - It works on ``duplicate(model)`` unless ``in_place=True``; either way it decides everything before it changes
   anything, and raises ``ModelError`` naming each address and reason where it must refuse.
 - Data is whatever ``measure`` takes (``as_batches`` reads it); ``mode`` says which statistics batch norm uses.
+- An option named ``drawn`` is given what draws such a model with other weights, an option named ``example`` the data.
+  What a remedy works out from the law alone and not from these weights, it puts into ``Edits.settled``, and every
+  initialization of a measurement is given that.
 - What it draws comes from torch's global generator: ``repair`` seeds that generator, and applies the remedy anew after
   each redrawing, so a data-dependent initialization is part of the law that is measured.
 - A remedy of the data (centring) puts its transform in front of the model as a module, so that the repaired model takes
@@ -103,6 +106,22 @@ _ALL = (
         "firstlight.remedies.norm_types",
         False,
         "Francazi et al. 2026",
+    ),
+    Remedy(
+        "seed_choice",
+        "draw initializations until one guesses evenly, or like the labels",
+        "seed",
+        "firstlight.remedies.seed_choice",
+        True,
+        "Bassi et al. 2026",
+    ),
+    Remedy(
+        "output_bias_to_prior",
+        "set the bias of the read-out to the logarithm of the labels' shares",
+        "parameters",
+        "firstlight.remedies.output_bias",
+        True,
+        "Lin et al. 2017",
     ),
 )
 

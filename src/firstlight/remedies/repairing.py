@@ -121,7 +121,7 @@ def repair(
         with seeded(initialization_seed(seed, 0, _REMEDY_STREAM)):
             followed_in_place(
                 source.module,
-                lambda working: course.applied(working, "repair", in_place=True),
+                lambda working: course.applied(working, "repair", in_place=True, draw=source.again),
                 "repair(in_place)",
             )
         result = source.module
@@ -162,7 +162,7 @@ def _rehearsed(source: Source, course: Course, seed: int) -> tuple[nn.Module, Re
     """The repaired copy of the module that was given, or of initialization 0."""
     stream = () if source.module is None else (_REMEDY_STREAM,)
     with seeded(initialization_seed(seed, 0, *stream)):
-        return course.applied(source.first(), "repair")
+        return course.applied(source.first(), "repair", draw=source.again)
 
 
 def _edits_of_last(source: Source, course: Course, seed: int) -> int:

@@ -72,16 +72,24 @@ class Source:
                 law_of(module, self.redraw)[0](module)
         return module
 
+    def again(self) -> nn.Module:
+        """Another module, whose weights (or whose seed) the global generators give: for remedies that choose."""
+        if self.redraw == "keep":
+            raise ModelError("repair(redraw='keep'): the weights as they are leave nothing to choose from")
+        return self.drawn(int(torch.randint(2**62, ())))
+
     def repaired(self, course: Course) -> Callable[..., nn.Module]:
         """A factory of repaired modules."""
 
         def build() -> nn.Module:
-            return course.applied(self.drawn(torch.initial_seed()), "repair", in_place=True)[0]
+            return course.applied(self.drawn(torch.initial_seed()), "repair", in_place=True, draw=self.again)[
+                0
+            ]
 
         def build_by_seed(seed: int) -> nn.Module:
             with random_state_preserved():
                 torch.manual_seed(seed)  # what a remedy draws follows from the seed too
-                return course.applied(self.drawn(seed), "repair", in_place=True)[0]
+                return course.applied(self.drawn(seed), "repair", in_place=True, draw=self.again)[0]
 
         named = self.factory is not None and takes_seed(self.factory)
         factory: Callable[..., nn.Module] = build_by_seed if named else build

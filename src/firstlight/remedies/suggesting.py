@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from firstlight.diagnosis.diagnosing import diagnose
-from firstlight.errors import ModelError, UsageError
+from firstlight.errors import FirstlightError
 from firstlight.remedies.registry import REMEDIES
 from firstlight.results.change import Refusal
 from firstlight.results.profile import Profile
@@ -29,7 +29,7 @@ def suggested(profile: Profile, edits_of: Callable[[list[str]], int]) -> tuple[l
     Args:
         profile: The network as it is.
         edits_of: How many edits the last of these remedies makes, all applied in order to a copy of the network;
-            raises ``ModelError`` where it is refused.
+            raises where it is refused.
     """
     taken: list[str] = []
     refused: dict[str, Refusal] = {}
@@ -42,7 +42,7 @@ def suggested(profile: Profile, edits_of: Callable[[list[str]], int]) -> tuple[l
                 continue
             try:
                 changes = edits_of([*taken, name])
-            except (ModelError, UsageError) as error:
+            except FirstlightError as error:
                 refused[name] = Refusal(name, str(error))
                 continue
             if changes:

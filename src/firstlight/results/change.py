@@ -77,6 +77,7 @@ class Edits:
         made: The edits, in the order in which the layers run.
         left: Places left as they were, with the reason.
         notes: Sentences that a reader should see.
+        settled: Options that were worked out on the way; with them, the remedy does the same to other weights.
 
     >>> edits = Edits((Edit("norm1", "moved", "before activation1", "after activation1"),), (Left("norm2", "last"),))
     >>> len(edits), [edit.address for edit in edits]
@@ -90,6 +91,7 @@ class Edits:
     made: tuple[Edit, ...] = ()
     left: tuple[Left, ...] = ()
     notes: tuple[str, ...] = ()
+    settled: Mapping[str, Any] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Edit]:
         return iter(self.made)
