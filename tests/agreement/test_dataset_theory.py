@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ import torch
 from scipy.stats import ks_2samp
 
 from firstlight.architecture.blueprint import Blueprint
-from firstlight.errors import FirstlightError
 from firstlight.theory.predicting_data import predict_on
 
 NORMS = [
@@ -75,8 +76,10 @@ def test_simulated_networks(depth: int, norm: str | None, placement: str | None,
 
 @pytest.mark.real_data
 @pytest.mark.parametrize(("norm", "placement"), NORMS)
-def test_mnist_one_hidden_layer(norm: str | None, placement: str | None, seed: int) -> None:
-    inputs = pictures("mnist:even-odd,samples=512")
+def test_mnist_one_hidden_layer(
+    norm: str | None, placement: str | None, real_data: Callable[[str], Path], seed: int
+) -> None:
+    inputs = pictures("mnist:even-odd,samples=512", real_data)
     blueprint = Blueprint.mlp(inputs=784, depth=1, width=1000, norm=norm, placement=placement)
     gamma, data, guesses = compared(blueprint, inputs, 60, seed)
     assert abs(gamma) < 4
@@ -85,9 +88,9 @@ def test_mnist_one_hidden_layer(norm: str | None, placement: str | None, seed: i
 
 
 @pytest.mark.real_data
-def test_the_numbers_of_mnist() -> None:
+def test_the_numbers_of_mnist(real_data: Callable[[str], Path]) -> None:
     """The values that theory gives for 512 images, whichever: population theory says 0.47 and 0."""
-    inputs = pictures("mnist:even-odd,samples=512")
+    inputs = pictures("mnist:even-odd,samples=512", real_data)
     plain = predict_on(Blueprint.mlp(inputs=784, depth=1), inputs, draws=10)
     after = predict_on(Blueprint.mlp(inputs=784, depth=1, norm="layer", placement="after"), inputs, draws=10)
     assert float(plain.gamma[-1]) == pytest.approx(0.91, abs=0.03)
@@ -97,9 +100,9 @@ def test_the_numbers_of_mnist() -> None:
 @pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", ["mnist:even-odd,samples=512", "cifar10:c2-b,samples=512"])
-def test_real_data_at_three_depths(name: str, seed: int) -> None:
+def test_real_data_at_three_depths(name: str, real_data: Callable[[str], Path], seed: int) -> None:
     """γ within three standard errors and KS below its 1 % value in 95 % of the cases."""
-    inputs = pictures(name)
+    inputs = pictures(name, real_data)
     cases = [
         compared(
             Blueprint.mlp(inputs=inputs.shape[1], depth=depth, norm=norm, placement=placement),
@@ -138,13 +141,10 @@ def test_small_narrow_networks_are_drawn_in_law(seed: int) -> None:
     assert ks_2samp(np.asarray(profile.guesses.fractions)[:, 0], guesses).pvalue > 1e-4
 
 
-def pictures(name: str) -> np.ndarray:
+def pictures(name: str, folder_of: Callable[[str], Path]) -> np.ndarray:
     """Pixels of all images together at mean 0 and variance 1."""
     from firstlight import data
 
-    try:
-        samples = data.load(name, standardize="none", flatten=True, download=False)
-    except FirstlightError as error:
-        pytest.skip(str(error))
+    samples = data.load(name, root=folder_of(name.partition(":")[0]), standardize="none", flatten=True)
     inputs = samples.inputs.numpy().astype(np.float64).reshape(len(samples), -1)
     return (inputs - inputs.mean()) / inputs.std()

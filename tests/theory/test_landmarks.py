@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,11 +257,11 @@ def test_depth_does_no_harm(norm: str | None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_data
-def test_standard_errors_cover_on_pictures() -> None:
+def test_standard_errors_cover_on_pictures(real_data: Callable[[str], Path]) -> None:
     """MNIST, 2,000 images by 400 landmarks, all norms and placements, two depths, six choices."""
     from tests.agreement.test_dataset_theory import pictures
 
-    inputs = pictures("mnist:even-odd,samples=2000")
+    inputs = pictures("mnist:even-odd,samples=2000", real_data)
     found = np.concatenate(
         [
             departures(

@@ -118,7 +118,7 @@ def gram_of_images(
         seed: Names the draws of layers that have to be sampled.
 
     >>> state = gram_of_images(np.array([[[1.0, 2.0]], [[0.0, 4.0]]]))  # two points, one channel, two positions
-    >>> (state.entries * np.exp(state.log_scale)).tolist()
+    >>> (state.entries * np.exp(state.log_scale)).round(12).tolist()
     [[[1.0, 0.0], [0.0, 0.0]], [[2.0, 4.0], [0.0, 0.0]], [[4.0, 8.0], [8.0, 16.0]]]
     """
     size, channels, *shape = images.shape

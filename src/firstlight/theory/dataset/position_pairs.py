@@ -36,7 +36,8 @@ _WORTH_THREADS = 16
 class PositionPairs:
     """Which pairs of P positions are stored, and where.
 
-    >>> list(zip(PositionPairs(3, True).first, PositionPairs(3, True).second))[:4]
+    >>> pairs = PositionPairs(3, True)
+    >>> list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))[:4]
     [(0, 0), (0, 1), (0, 2), (1, 1)]
     """
 
