@@ -81,6 +81,7 @@ class Remedy:
 
 
 _PLACEMENT = "firstlight.remedies.norm_placement"
+_DATA_DEPENDENT = "firstlight.remedies.data_dependent"
 
 _ALL = (
     Remedy(
@@ -108,6 +109,14 @@ _ALL = (
         "Francazi et al. 2026",
     ),
     Remedy(
+        "data_centering",
+        "subtract the mean of the data, or the constant that gives a chosen bias",
+        "data",
+        "firstlight.remedies.centering",
+        True,
+        "Francazi et al. 2026",
+    ),
+    Remedy(
         "seed_choice",
         "draw initializations until one guesses evenly, or like the labels",
         "seed",
@@ -122,6 +131,22 @@ _ALL = (
         "firstlight.remedies.output_bias",
         True,
         "Lin et al. 2017",
+    ),
+    Remedy(
+        "scale_initialization",
+        "scale each layer until its pre-activations have mean square 1 on data",
+        "parameters",
+        _DATA_DEPENDENT,
+        True,
+        "Luther & Seung 2019",
+    ),
+    Remedy(
+        "scale_bias_initialization",
+        "centre each unit and scale each layer until its pre-activations have mean 0 and variance 1 on data",
+        "parameters",
+        _DATA_DEPENDENT,
+        True,
+        "Luther & Seung 2019",
     ),
 )
 
