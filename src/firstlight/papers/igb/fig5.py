@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.data.gaussian import gaussian_noise
-from firstlight.measurement.measuring import measure
 from firstlight.papers.figure import PaperFigure
+from firstlight.papers.igb.perceptrons_on_noise import (
+    draw_theory_over_histogram,
+    gamma_statement,
+    measured_and_predicted,
+    share_near,
+)
 from firstlight.papers.work import Work
-from firstlight.plots.guess_law import draw_guesses
-from firstlight.plots.style import house_style, series_styles
+from firstlight.plots.style import house_style
 from firstlight.results.profile import Profile
 from firstlight.results.reproduction import Statement
-from firstlight.theory.predicting import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,23 +43,11 @@ TITLES = ("linear", "ReLU", "ReLU + max-pool 9")
 def _compute(work: Work) -> dict[str, Profile]:
     """Theory and measurement of each network on the same points."""
     data = gaussian_noise(work["samples"], work["inputs"], seed=work.seed)
-    results = {}
+    results: dict[str, Profile] = {}
     for name, network in NETWORKS.items():
         width = work["width"] * network.get("pool", ("none", 1))[1]  # as many units behind the pool
         blueprint = Blueprint.mlp(inputs=work["inputs"], depth=1, width=width, **network)
-        results[f"{name}-theory"] = work.piece(f"{name}-theory", partial(predict, blueprint))
-        results[f"{name}-measured"] = work.piece(
-            f"{name}-measured",
-            partial(
-                measure,
-                blueprint,
-                data,
-                inits=work["inits"],
-                seed=work.seed,
-                quantities=["guesses", "gamma", "center_variance", "data_variance"],
-                progress=work.progress,
-            ),
-        )
+        results |= measured_and_predicted(work, name, blueprint, data)
     return results
 
 
@@ -69,30 +59,23 @@ def _draw(results: Mapping[str, Any]) -> Figure:
         figure = Figure(figsize=(7.0, 4.2), dpi=200, layout="constrained")
         axes = figure.subplots(2, 3)
         for column, (name, title) in enumerate(zip(NETWORKS, TITLES, strict=True)):
-            theory, measured = results[f"{name}-theory"], results[f"{name}-measured"]
-            styles = series_styles(2)
-            heights = [
-                draw_guesses(axes[0, column], measured.guesses, styles[0], "measured", bins=24),
-                draw_guesses(axes[0, column], theory.guesses, styles[1], "theory"),
-            ]
-            axes[0, column].set(
-                title=title, xlim=(0, 1), ylim=(0, 1.2 * min(max(2.0, *heights), 30.0)), xlabel="$G_0$"
-            )
-            _draw_centers(axes[1, column], theory, measured)
+            draw_theory_over_histogram(axes[0, column], results, name, title)
+            axes[0, column].legend(fontsize=6, loc="upper center", handlelength=1.2)
+            _draw_centers(axes[1, column], results[f"{name}-theory"], results[f"{name}-measured"])
         axes[0, 0].set_ylabel("density over initializations")
         axes[1, 0].set_ylabel("density over initializations")
     return figure
 
 
 def _draw_centers(axes: Axes, theory: Profile, measured: Profile) -> None:
-    """|centre| of the output by initialization: √C_init, over the half-normal law that N(0, C) gives two outputs."""
+    """|centre| of the output by initialization: √C_init, over its law by N(0, C + V/D)."""
     found = np.sqrt(measured.variables["center_variance_init"].values[:, -1])
-    expected = float(theory.center_variance[-1])
+    samples = measured.provenance.settings["samples"]
+    expected = float(theory.center_variance[-1]) + float(theory.data_variance[-1]) / samples
     axes.hist(found, bins=24, density=True, color="0.85", edgecolor="0.5", label="measured")
     points = np.linspace(0, max(found.max(), 1e-3) * 1.05, 300)
-    if expected > 0:  # the root of the mean of two squares of N(0, C): a Rayleigh law of scale √(C/2)
-        scale = expected / 2
-        axes.plot(points, points / scale * np.exp(-(points**2) / (2 * scale)), label="theory")
+    scale = expected / 2  # the root of the mean of two squares of N(0, c): a Rayleigh law of scale √(c/2)
+    axes.plot(points, points / scale * np.exp(-(points**2) / (2 * scale)), label="theory")
     axes.set(xlabel="r.m.s. centre of the two outputs", xlim=(0, None))
     axes.legend()
 
@@ -108,17 +91,7 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
             "γ of ReLU + max-pool 9, by the law of the greatest of 9",
         ),
     ):
-        profile = results[f"{name}-measured"]
-        said.append(
-            Statement(
-                where,
-                "=",
-                stated,
-                float(profile.gamma[-1]),
-                float(profile["gamma_stderr"][-1]),
-                tolerance=_finite_sample(profile),
-            )
-        )
+        said.append(gamma_statement(where, stated, results[f"{name}-measured"]))
     linear = results["linear-measured"]
     fractions = linear.guesses.fractions.values[:, 0]
     spread = float(fractions.std(ddof=1))
@@ -142,36 +115,13 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
             spread / math.sqrt(2 * (len(fractions) - 1)),
         )
     )
-    relu, pooled = (
-        results[f"{name}-measured"].guesses.fractions.values[:, 0] for name in ("relu", "relu-max-pool")
-    )
-    said.append(
-        _share_statement("ReLU: the law of G_0 peaks at ½, so the middle fifth holds more than", relu, ">")
-    )
-    said.append(
-        _share_statement(
-            "ReLU + max-pool: it peaks at 0 and 1, so the middle fifth holds less than", pooled, "<"
-        )
-    )
+    for name, says, relation in (
+        ("relu", "ReLU: the law of G_0 peaks at ½, so the middle fifth holds more than", ">"),
+        ("relu-max-pool", "ReLU + max-pool: it peaks at 0 and 1, so the middle fifth holds less than", "<"),
+    ):
+        share, stderr = share_near(results[f"{name}-measured"], 0.4, 0.6)
+        said.append(Statement(f"{says} a fifth of the initializations", relation, 0.2, share, stderr))
     return said
-
-
-def _share_statement(says: str, fractions: np.ndarray, relation: str) -> Statement:
-    """Share of the initializations whose G_0 lies in the middle fifth, against a fifth."""
-    share = float((np.abs(fractions - 0.5) < 0.1).mean())
-    return Statement(
-        f"{says} a fifth of the initializations",
-        relation,
-        0.2,
-        share,
-        math.sqrt(max(share * (1 - share), 1e-12) / len(fractions)),
-    )
-
-
-def _finite_sample(profile: Profile) -> float:
-    """How far D points and their one draw move γ: 1/D of scatter, and √(2/d) of it (see ``compare``)."""
-    samples = profile.provenance.settings["samples"]
-    return 3.0 / float(samples) * (1 + float(profile.gamma[-1]))
 
 
 FIGURE = PaperFigure(
@@ -181,7 +131,11 @@ FIGURE = PaperFigure(
     scales={
         "smoke": {"samples": 200, "inputs": 100, "width": 50, "inits": 20},
         "small": {"samples": 500, "inputs": 1000, "width": 150, "inits": 400},
-        "paper": {"samples": 20_000, "inputs": 1000, "width": 10_000, "inits": 10_000},
+        "paper": {"samples": 20_000, "inputs": 3072, "width": 10_000, "inits": 10_000},
     },
-    departs={"small": ("500 points, 150 hidden units behind the pool and 400 initializations",)},
+    departs={
+        "small": (
+            "500 points of 1,000 coordinates, 150 hidden units behind the pool and 400 initializations",
+        )
+    },
 )
