@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import firstlight as fl
-from firstlight.errors import ModelError, UsageError
+from firstlight.errors import DataError, ModelError, UsageError
 
 POINTS = torch.randn(200, 20, generator=torch.Generator().manual_seed(3))
 TARGETS = torch.arange(200) % 5
@@ -118,3 +118,65 @@ def test_output_that_is_not_finite_is_a_finding_in_an_audit_and_an_error_in_a_me
     assert diagnosis["non-finite-output"].layer == "2"
     with pytest.raises(ModelError, match="NaN or infinite"):
         fl.measure(make, POINTS, inits=2, progress=False)
+
+
+class _Backward(torch.autograd.Function):
+    """The identity with a backward rule and no forward-mode one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class OneWay(nn.Module):
+    def forward(self, x):
+        return _Backward.apply(x)
+
+
+class Overwriting(nn.Module):
+    def forward(self, x):
+        return _Backward.apply(x.exp()).mul_(2.0) if not x.requires_grad else x.exp().mul_(2.0)
+
+
+def test_a_network_without_forward_derivatives_is_audited_without_noise():
+    diagnosis = fl.audit(
+        lambda: nn.Sequential(plain(), OneWay()), POINTS, inits=3, theory=False, progress=False
+    )
+    assert diagnosis["exploding-sensitivity"].status == "unknown"
+    assert diagnosis["exploding-gradients"].status != "unknown"
+    assert any("no derivative of the kind needed" in note for note in diagnosis.provenance.notes)
+
+
+def test_a_network_without_any_derivative_is_audited_without_both():
+    make = lambda: nn.Sequential(plain(), OneWay(), Overwriting())  # noqa: E731
+    diagnosis = fl.audit(make, POINTS, inits=3, theory=False, progress=False)
+    assert diagnosis["exploding-sensitivity"].status == diagnosis["exploding-gradients"].status == "unknown"
+    assert diagnosis["deep-prejudice"].status != "unknown"
+    assert any("cannot be differentiated" in note for note in diagnosis.provenance.notes)
+
+
+def test_batches_that_can_be_read_once_serve_both_modes():
+    halves = [(POINTS[:100], TARGETS[:100]), (POINTS[100:], TARGETS[100:])]
+    expected = fl.audit(batch_normed, halves, inits=3, progress=False)
+    got = fl.audit(batch_normed, iter(halves), inits=3, progress=False)
+    assert got.profile.gamma.equals(expected.profile.gamma)
+    assert got.other_mode.gamma.equals(expected.other_mode.gamma)
+    fewer = fl.audit(batch_normed, iter(halves), inits=3, max_samples=120, progress=False)
+    assert fewer.other_mode.guesses.samples == 120
+
+
+def test_targets_that_the_model_has_no_output_for_are_refused():
+    with pytest.raises(
+        DataError,
+        match=r"a target is 5, but the model has 5 outputs, for labels 0 to 4; give its last layer at least 8",
+    ):
+        fl.audit(plain, (POINTS, torch.arange(200) % 3 + 5), inits=3, progress=False)
+    with pytest.raises(DataError, match="number labels from 0"):
+        fl.audit(plain, (POINTS, -TARGETS), inits=3, progress=False)
+    masked = torch.where(TARGETS == 4, -100, TARGETS)
+    diagnosis = fl.audit(plain, (POINTS, masked), inits=3, theory=False, progress=False)
+    assert diagnosis["high-initial-loss"].quantity == "initial_loss"

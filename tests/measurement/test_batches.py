@@ -34,6 +34,25 @@ class Named(nn.Module):
         return self.layer(values if scale is None else values * scale)
 
 
+class Items(Dataset):
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+class Unreadable(Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        raise FileNotFoundError(f"picture_{index}.png")
+
+
 def model():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
@@ -49,6 +68,8 @@ REFERENCE = fl.measure(model, X, inits=2)
         X.double(),
         (X, Y),
         (X.numpy(), Y.numpy()),
+        [X, Y],  # as a loader with the default collate_fn yields them
+        [X.numpy(), Y.numpy()],
         TensorDataset(X, Y),
         Pairs(),
         DataLoader(Pairs(), batch_size=7),
@@ -169,6 +190,19 @@ def test_the_order_of_mini_batches_matters_to_batch_norm_alone():
         (np.array(["a"]), "expected numbers, got an array of <U1"),
         (torch.tensor(1.0), "expected samples along the first axis"),
         (X.round().long(), "the inputs are torch.int64, and the model has no embedding"),
+        (X.to(torch.complex64), "the inputs are complex; expected floating point"),
+        (X.to_sparse(), "expected dense tensors, got torch.sparse_coo; pass x.to_dense"),
+        ([X.to_sparse()], "expected dense tensors, got torch.sparse_coo; pass x.to_dense"),
+        (
+            Items([X[0], X[1, :5]]),
+            "Items of 2 cannot be read: RuntimeError: stack expects .* give all samples one shape",
+        ),
+        (
+            Items([object()]),
+            "Items of 1 cannot be read: TypeError: default_collate: .*collate_fn of your own",
+        ),
+        (Items(["cat", "dog"]), "a batch holds no tensor, got list"),
+        (Unreadable(), "Unreadable of 3 cannot be read: FileNotFoundError: picture_0.png"),
     ],
 )
 def test_data_that_cannot_be_used(data, message):
@@ -190,3 +224,16 @@ def test_inputs_that_are_not_finite(value, inits):
 def test_a_loader_makes_its_own_batches():
     with pytest.raises(UsageError, match="the DataLoader makes batches of 7, got batch_size=5"):
         fl.measure(model, DataLoader(Pairs(), batch_size=7), inits=1, batch_size=5)
+
+
+def test_a_list_of_two_batches_is_no_pair():
+    halves = [X[:15], X[15:]]
+    assert len(list(as_batches(halves, seed=0))) == 2
+    tokens = [torch.zeros(4, 7, dtype=torch.long), torch.zeros(4, 7, dtype=torch.long)]
+    assert len(list(as_batches(tokens, seed=0))) == 2
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    expected = fl.measure(model, Pairs(), inits=2, batch_size=8, max_samples=20)
+    got = fl.measure(model, Pairs(), inits=np.int32(2), batch_size=np.int64(8), max_samples=np.int64(20))
+    assert got.gamma.equals(expected.gamma)

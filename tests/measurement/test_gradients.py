@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import firstlight as fl
-from firstlight.errors import UsageError
+from firstlight.errors import CouldNotError, UsageError
 from firstlight.measurement.seeding import initialization_seed, stream
 
 
@@ -78,3 +78,31 @@ def test_slopes_of_luther_and_seung(norm, slope):
     error = slopes.std(ddof=1) / np.sqrt(inits)
     # Finite width and batch shift the slope by a few parts in a hundred of it.
     assert slopes.mean() == pytest.approx(slope, abs=3 * error + 0.01)
+
+
+def test_a_loss_that_fails_is_told_with_its_reason():
+    net = nn.Linear(6, 3)
+    x = torch.linspace(-1, 1, 60).reshape(10, 6)
+    with pytest.raises(
+        UsageError, match=r"it failed on the model's output and the target: TypeError.*pass \(x, y\)"
+    ):
+        fl.measure(net, x, inits=1, quantities=["gradient_scale"], loss=nn.functional.cross_entropy)
+
+
+def test_a_model_that_writes_over_what_it_needs_cannot_be_differentiated():
+    class Overwriting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 3)
+
+        def forward(self, x):
+            values = self.layer(x)
+            result = values.exp()
+            result.mul_(2.0)
+            return result
+
+    x = torch.linspace(-1, 1, 60).reshape(10, 6)
+    with pytest.raises(
+        CouldNotError, match=r"this model cannot be differentiated: .*; leave out gradient_scale"
+    ):
+        fl.measure(Overwriting, x, inits=1, quantities=["gradient_scale"])

@@ -162,3 +162,45 @@ def test_arguments():
         UsageError, match=r"measure\(batch_size\): expected a whole number of at least 1, got 0"
     ):
         fl.measure(model, X, batch_size=0)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 16)
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens))
+
+
+def test_whose_law_a_shared_parameter_gets_is_told():
+    """A constructor leaves N(0, 1) in it, the resets of both modules what the last of them draws."""
+    (note,) = drawing(Tied(), seed=0).notes
+    assert note.startswith(
+        "embedding.weight and head.weight are one parameter, drawn by the law of the latter's Linear"
+    )
+    assert not drawing(Tied, seed=0).notes
+    shared = nn.Linear(6, 6)
+    assert not drawing(nn.Sequential(shared, shared), seed=0).notes
+
+
+@pytest.mark.parametrize("inits", [4, 2])
+def test_a_factory_of_several_architectures_is_refused(inits):
+    built = []
+
+    def by_width():
+        built.append(1)
+        return nn.Linear(6, 3 + len(built) % 2)
+
+    def by_depth():
+        built.append(1)
+        return nn.Sequential(*[nn.Linear(6, 6) for _ in range(1 + len(built) % 2)])
+
+    with pytest.raises(
+        ModelError, match=r"another architecture at initialization 1: weight has the shape \(., 6\)"
+    ):
+        fl.measure(by_width, X, inits=inits)
+    with pytest.raises(ModelError, match=r"another architecture at initialization 1: 1.weight is only in"):
+        fl.measure(by_depth, X, inits=inits)

@@ -6,7 +6,7 @@ comparison. What theory could not say is told in the notes, with the reason; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from firstlight.architecture.layers import Norm, Unmodelled, walk
 from firstlight.diagnosis.diagnosing import diagnose
 from firstlight.diagnosis.policies import Policy, as_policy
 from firstlight.errors import CouldNotError, DataError, ModelError
+from firstlight.measurement.asking import AUDIT, WITHOUT_DERIVATIVES, WITHOUT_NOISE
+from firstlight.measurement.batches import as_batches
 from firstlight.measurement.initialization import drawing
 from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.measuring import measure
@@ -60,16 +62,31 @@ def audit(
         from firstlight.data import load
 
         data = load(data)
-    options = {"quantities": "audit", **measure_options}
-    profile = measure(model, data, **options)
+    options = dict(measure_options)
+    if isinstance(data, Iterator):  # it can be read once, and is needed for both modes
+        sizes = {name: options.pop(name, None) for name in ("batch_size", "max_samples")}
+        data = as_batches(data, seed=options.get("seed", 0), **sizes)
+    notes: list[str] = []
+    profile = _measured(model, data, options, notes)
     with random_state_preserved():
         module = drawing(model, seed=options.get("seed", 0), redraw=options.get("redraw")).module_of(0)
     other = _other_mode(module, model, data, profile, options) if other_mode else None
-    notes: list[str] = []
     reference = _theory(model, module, data, profile, notes) if theory else None
     diagnosis = diagnose(profile, theory=reference, other_mode=other, policy=chosen)
     provenance = diagnosis.provenance
     return replace(diagnosis, provenance=replace(provenance, notes=(*provenance.notes, *notes)))
+
+
+def _measured(model: Any, data: Any, options: Mapping[str, Any], notes: list[str]) -> Profile:
+    """All that the checks look at; less, and a note, where the network has no derivative of some kind."""
+    if "quantities" in options:
+        return measure(model, data, **options)
+    for asked in (AUDIT, WITHOUT_NOISE):
+        try:
+            return measure(model, data, quantities=asked, **options)
+        except CouldNotError as reason:
+            notes.append(f"measurement: {reason}")
+    return measure(model, data, quantities=WITHOUT_DERIVATIVES, **options)
 
 
 def _other_mode(

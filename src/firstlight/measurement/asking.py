@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from firstlight.errors import one_of
 
-__all__ = ["ALL", "AUDIT", "STANDARD", "Asked", "asked_for"]
+__all__ = ["ALL", "AUDIT", "STANDARD", "WITHOUT_DERIVATIVES", "WITHOUT_NOISE", "Asked", "asked_for"]
 
 STANDARD = (
     "guesses",
@@ -29,6 +29,9 @@ ALL = (*STANDARD, "effective_rank", *_NOISE, "gradient_scale")
 WHOLE = ("dead_units", "logits", "inputs", "structure")
 """Dead units by layer; numbers of the whole network: its logits, its inputs, what reads which layer."""
 AUDIT = (*STANDARD, "effective_rank", "noise_variance", "sensitivity", "gradient_scale", *WHOLE)
+WITHOUT_NOISE = tuple(name for name in AUDIT if name not in _NOISE)
+WITHOUT_DERIVATIVES = tuple(name for name in WITHOUT_NOISE if name != "gradient_scale")
+"""What is left of an audit where a network has no forward-mode derivative, or none at all."""
 _SETS = {"standard": STANDARD, "all": ALL, "audit": AUDIT}
 
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from firstlight.errors import DataError, UsageError
+from firstlight.errors import DataError, FirstlightError, UsageError
 from firstlight.measurement.seeding import data_seed, seeded
 
 __all__ = ["Batch", "Batches", "as_batches"]
@@ -78,6 +78,8 @@ class Batch:
         def convert(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
+            if value.is_inference():  # such a tensor cannot be watched
+                value = value.clone()
             return value.to(device, dtype) if value.is_floating_point() else value.to(device)
 
         return Batch(
@@ -124,10 +126,12 @@ class Batches:
 def as_batches(
     data: Any, *, seed: int, batch_size: int | None = None, max_samples: int | None = None
 ) -> Batches:
-    """Read whatever holds samples as batches."""
+    """Read whatever holds samples as batches; what is read already stays as it is."""
     for name, value in (("batch_size", batch_size), ("max_samples", max_samples)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise UsageError(f"measure({name}): expected a whole number of at least 1, got {value!r}")
+    if isinstance(data, Batches):
+        return data
     if isinstance(data, str):
         from firstlight.data import load
 
@@ -188,15 +192,23 @@ def _held(data: Any) -> _Held | None:
         tensors = {name: _tensor(value) for name, value in inputs.items()}
         _same_length(tensors)
         return _Held((), tensors, None if target is None else _tensor(target))
-    if (
-        isinstance(data, tuple)
-        and len(data) == 2
-        and all(isinstance(part, Tensor | np.ndarray) for part in data)
-    ):
+    if _is_pair(data):
         tensors = {"x": _tensor(data[0]), "y": _tensor(data[1])}
         _same_length(tensors)
         return _Held((tensors["x"],), {}, tensors["y"])
     return None
+
+
+def _is_pair(data: Any) -> bool:
+    """(x, y); a list, which otherwise holds batches, where its second item is one whole number for each sample."""
+    if not isinstance(data, list | tuple) or len(data) != 2:
+        return False
+    if not all(isinstance(part, Tensor | np.ndarray) for part in data):
+        return False
+    if isinstance(data, tuple):
+        return True
+    x, y = _tensor(data[0]), _tensor(data[1])
+    return x.ndim > 1 and y.ndim == 1 and len(x) == len(y) and not y.is_floating_point()
 
 
 def _same_length(tensors: Mapping[str, Tensor]) -> None:
@@ -290,7 +302,7 @@ def _from_loader(source: Iterable[Any], description: str, seed: int, max_samples
                 iterator = iter(source)
             while max_samples is None or seen < max_samples:
                 with draws():
-                    item = next(iterator, _END)
+                    item = _next(iterator, description)
                 if item is _END:
                     return
                 batch = _batch(item)
@@ -329,6 +341,19 @@ def _from_loader(source: Iterable[Any], description: str, seed: int, max_samples
 
 
 _END = object()
+
+
+def _next(iterator: Iterator[Any], description: str) -> Any:
+    try:
+        return next(iterator, _END)
+    except FirstlightError:
+        raise
+    except Exception as error:  # whatever the user's data set may raise
+        ragged = "; give all samples one shape, or batch them by a collate_fn of your own"
+        raise DataError(
+            f"measure(data): {description} cannot be read: {type(error).__name__}: {str(error).strip()}"
+            f"{ragged if 'collate' in str(error) or 'stack expects' in str(error) else ''}"
+        ) from error
 
 
 @contextmanager
@@ -426,13 +451,21 @@ def _separated(item: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     return inputs, target
 
 
+def _strided(value: Tensor) -> Tensor:
+    if value.layout != torch.strided:
+        raise DataError(f"measure(data): expected dense tensors, got {value.layout}; pass x.to_dense()")
+    return value
+
+
 def _loose(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _strided(value)
     return torch.from_numpy(value) if isinstance(value, np.ndarray) and value.dtype != object else value
 
 
 def _tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
-        return value.detach()
+        return _strided(value.detach())
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise DataError(f"measure(data): expected numbers, got an array of {array.dtype}")

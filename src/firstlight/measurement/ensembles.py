@@ -75,14 +75,38 @@ def _observe_together(
     draw: Draw, prepare: Callable[[nn.Module], nn.Module], setting: Setting, indices: range
 ) -> list[Seen] | None:
     """The members of ``indices`` as one; nothing where this architecture cannot run so."""
+    lent: list[tuple[nn.Module, bool, dict[str, Tensor | None]]] = []
+    try:
+        return _seen_together(draw, prepare, setting, indices, lent)
+    finally:
+        _give_back(lent)
+
+
+def _give_back(lent: list[tuple[nn.Module, bool, dict[str, Tensor | None]]]) -> None:
+    """Norms get their running statistics again: a module that exists is re-drawn as it stands, statistics and all."""
+    for norm, tracks, buffers in lent:
+        norm.track_running_stats = tracks  # type: ignore[assignment]
+        norm._buffers.update(buffers)
+    lent.clear()
+
+
+def _seen_together(
+    draw: Draw,
+    prepare: Callable[[nn.Module], nn.Module],
+    setting: Setting,
+    indices: range,
+    lent: list[tuple[nn.Module, bool, dict[str, Tensor | None]]],
+) -> list[Seen] | None:
     states: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []
     module = None
     for index in indices:
+        _give_back(lent)
         module = prepare(draw.module_of(index))
         if any(isinstance(value, UninitializedParameter) for value in module.parameters()):
             return None
         for norm in batch_norms(module):
             if norm.training:  # it reads its batch alone; running statistics would be written under vmap
+                lent.append((norm, bool(norm.track_running_stats), dict(norm._buffers)))
                 norm.track_running_stats = False  # type: ignore[assignment]
                 norm.running_mean = norm.running_var = norm.num_batches_tracked = None  # type: ignore[assignment]
         states.append(

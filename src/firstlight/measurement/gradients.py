@@ -82,13 +82,13 @@ def gradient_scales(
                 tensor, _ = answer(result)
                 if plan.output is None and tensor.requires_grad:
                     _watch(tensor, collect(output))
-                value = _read_out(tensor, generator) if loss is None else _checked(loss(result, batch.target))
+                value = _read_out(tensor, generator) if loss is None else _loss(loss, result, batch.target)
                 if not value.requires_grad:
                     raise CouldNotError(
                         "measure(quantities): the output does not depend on the input by a gradient; "
                         "leave out gradient_scale"
                     )
-                value.backward()  # type: ignore[no-untyped-call]
+                _backward(value)
     return {key: noise.finalize(state) for key, state in states.items()}
 
 
@@ -101,7 +101,24 @@ def _read_out(output: Tensor, generator: np.random.Generator) -> Tensor:
     return (output * drawn.to(output.device, output.dtype)).sum()
 
 
-def _checked(value: Any) -> Tensor:
+def _backward(value: Tensor) -> None:
+    try:
+        value.backward()  # type: ignore[no-untyped-call]
+    except (RuntimeError, NotImplementedError) as error:
+        raise CouldNotError(
+            f"measure(quantities): this model cannot be differentiated: {str(error).splitlines()[0]}; "
+            "leave out gradient_scale"
+        ) from error
+
+
+def _loss(loss: Callable[[Any, Any], Tensor], result: Any, target: Any) -> Tensor:
+    try:
+        value = loss(result, target)
+    except Exception as error:
+        without = "; the data come without targets: pass (x, y)" if target is None else ""
+        raise UsageError(
+            f"measure(loss): it failed on the model's output and the target: {type(error).__name__}: {error}{without}"
+        ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise UsageError(
             "measure(loss): expected a function of (output, target) that returns one number, "

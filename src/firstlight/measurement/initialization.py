@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from firstlight.errors import ModelError, UsageError, one_of
 from firstlight.measurement.kinds import kind_of, owns_parameters, unwrapped
@@ -80,6 +81,8 @@ def _of_module(
     if redraw == "keep":
         return Draw(name, "keep", lambda index: working, notes)
     draw, method = law_of(working, redraw)
+    if method == "reset_parameters":
+        notes = (*notes, *_shared(working))
 
     def module_of(index: int) -> nn.Module:
         with seeded(initialization_seed(seed, index)), torch.no_grad():
@@ -170,6 +173,22 @@ def _require_resets(module: nn.Module, covered: Callable[[nn.Module], bool]) -> 
             f"measure(model): cannot re-draw {shown}: no reset_parameters method; pass a factory (lambda: Model(...)), "
             "redraw=a callable that draws a module's parameters, or inits=1 with redraw='keep' to measure it as it is"
         )
+
+
+def _shared(module: nn.Module) -> list[str]:
+    """Say whose law a parameter gets that belongs to several modules: resets cannot tell, a constructor can."""
+    names = {id(item): name for name, item in module.named_modules()}
+    owners: dict[int, list[tuple[str, nn.Module]]] = {}
+    for item in _children_first(module):
+        for key, value in item._parameters.items():
+            if value is not None:
+                owners.setdefault(id(value), []).append((f"{names[id(item)]}.{key}".lstrip("."), item))
+    return [
+        f"{places[0][0]} and {places[-1][0]} are one parameter, drawn by the law of the latter's "
+        f"{type(places[-1][1]).__name__}; pass a factory to have it drawn as your constructor leaves it"
+        for places in owners.values()
+        if len(places) > 1 and len({type(item) for _, item in places}) > 1
+    ]
 
 
 def _is_parametrization(module: nn.Module) -> bool:
@@ -302,9 +321,15 @@ def _of_factory(
         draw = _of_module(_copied(inner), seed, redraw, notes)
         return Draw(title, draw.method, draw.module_of, notes)
     previous = [first]
+    expected = _architecture(inner)
 
     def module_of(index: int) -> nn.Module:
         built = _built(factory, named, seed, index)
+        if index and (other := _first_difference(expected, _architecture(unwrapped(built)[0]))) is not None:
+            raise ModelError(
+                f"measure(model): {description} builds another architecture at initialization {index}: {other}; "
+                "expected the same layers and shapes at each call, with other weights"
+            )
         if built is previous[0]:
             raise ModelError(
                 f"measure(model): {description} returned the same module twice; expected a new one at each call; "
@@ -314,6 +339,27 @@ def _of_factory(
         return unwrapped(built)[0]
 
     return Draw(title, "factory", module_of, notes)
+
+
+def _architecture(module: nn.Module) -> dict[str, tuple[int, ...] | None]:
+    """Shapes of the parameters by name; ``None`` for those that wait for the first batch."""
+    return {
+        name: None if isinstance(value, UninitializedParameter) else tuple(value.shape)
+        for name, value in module.named_parameters()
+    }
+
+
+def _first_difference(
+    first: dict[str, tuple[int, ...] | None], second: dict[str, tuple[int, ...] | None]
+) -> str | None:
+    if first == second:
+        return None
+    for name in (*first, *second):
+        if name not in first or name not in second:
+            return f"{name} is only in {'initialization 0' if name in first else 'it'}"
+        if first[name] != second[name]:
+            return f"{name} has the shape {second[name]}, and {first[name]} in initialization 0"
+    return None
 
 
 def takes_seed(factory: Callable[..., Any]) -> bool:

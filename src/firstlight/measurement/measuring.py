@@ -98,8 +98,15 @@ def measure(
     if precision is not None:
         asked = asked_for([*asked.names, "gamma"])
     notes: list[str] = []
+    batch_size, max_samples = _whole(batch_size), _whole(max_samples)
     batches = as_batches(data, seed=seed, batch_size=batch_size, max_samples=max_samples)
-    with random_state_preserved(), _plain_attention_layers(), ExitStack() as stack:
+    # In inference mode, in which a caller may be, no tensor can be watched.
+    with (
+        random_state_preserved(),
+        _plain_attention_layers(),
+        torch.inference_mode(False),
+        ExitStack() as stack,
+    ):
         try:
             draw = drawing(model, seed=seed, redraw=redraw)
             stack.enter_context(_uncompiled())
@@ -139,15 +146,29 @@ def _check(inits: int, seed: int, mode: str, precision: float | None, redraw: ob
         )
 
 
+def _whole(value: int | None) -> int | None:
+    """A whole number of numpy's as one of python's."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
 def _preparation(mode: str, device: str | torch.device | None) -> Callable[[nn.Module], nn.Module]:
     def prepare(module: nn.Module) -> nn.Module:
         module.eval()
         if mode == "train":
             for item in batch_norms(module):
                 item.train()
-        return module if device is None else module.to(device)
+        return module if device is None else _moved(module, device)
 
     return prepare
+
+
+def _moved(module: nn.Module, device: str | torch.device) -> nn.Module:
+    try:
+        return module.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(
+            f"measure(device): the model cannot go to {str(device)!r}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 class _plain_attention_layers:  # noqa: N801 - reads as the context it is

@@ -7,6 +7,7 @@ is asked for); the gradient has a pass of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -54,6 +55,11 @@ INPUT = "input"
 """Where signal and noise enter."""
 OUTPUT = "output"
 """The last layer, where no module's output is the model's."""
+_UNDIFFERENTIABLE = re.compile(
+    r"forward(-| )(mode )?(AD|automatic differentiation)|derivative for .* not implemented"
+)
+_SPEAKING = (RuntimeError, ValueError, TypeError, IndexError)
+"""Errors whose text says enough without their name."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +155,13 @@ def run(module: nn.Module, batch: Batch) -> Any:
         return module(*batch.args, **batch.kwargs)
     except FirstlightError:
         raise
-    except NotImplementedError as error:
-        raise CouldNotError(
-            f"measure(quantities): an operation of this model has no derivative of the kind needed: "
-            f"{_first_line(error)}; "
-            "leave out the noise, sensitivity and gradient quantities"
-        ) from error
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except Exception as error:  # whatever a model may raise
+        if _UNDIFFERENTIABLE.search(str(error)):
+            raise CouldNotError(
+                f"measure(quantities): an operation of this model has no derivative of the kind needed: "
+                f"{_first_line(error)}; "
+                "leave out the noise, sensitivity and gradient quantities"
+            ) from error
         if "Expected more than 1 value per channel" in str(error):
             raise DataError(
                 "measure(batch_size): a batch of 1 sample has no batch statistics; "
@@ -327,4 +333,8 @@ def check_inputs(batch: Batch, number: int) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    name, text = type(error).__name__, str(error).strip()
+    if not text:
+        return name
+    line = text.splitlines()[0]
+    return line if isinstance(error, _SPEAKING) else f"{name}: {line}"

@@ -7,17 +7,18 @@ label, height, width).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from firstlight.errors import ModelError
 
-__all__ = ["answer", "first_tensor", "label_axis"]
+__all__ = ["answer", "first_tensor", "label_axis", "passed_over"]
 
 _LOGITS = ("logits", "out", "prediction_logits", "scores")
 _FEATURES = ("last_hidden_state", "pooler_output", "hidden_states")
+_SHOWN = 3
 
 
 def answer(output: Any) -> tuple[Tensor, bool]:
@@ -36,6 +37,34 @@ def answer(output: Any) -> tuple[Tensor, bool]:
             "expected logits of shape (sample, label)"
         )
     return tensor, True
+
+
+def passed_over(output: Any) -> str | None:
+    """A sentence where the answer is one of several tensors, and no name said which."""
+    if isinstance(output, Tensor) or (isinstance(output, Mapping) and _named(output)):
+        return None
+    found = list(_tensors(output, ""))
+    if len(found) < 2:
+        return None
+    (place, _), *rest = found
+    names = ", ".join(name for name, _ in rest[:_SHOWN]) + (", …" if len(rest) > _SHOWN else "")
+    return f"the model returns {len(found)} tensors: {place}, the first, was taken for the answer, {names} passed over"
+
+
+def _named(output: Mapping[Any, Any]) -> bool:
+    return any(isinstance(output.get(name), Tensor) for name in (*_LOGITS, *_FEATURES))
+
+
+def _tensors(output: Any, place: str) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor with its place."""
+    if isinstance(output, Tensor):
+        yield place, output
+    elif isinstance(output, Mapping):
+        for name, value in output.items():
+            yield from _tensors(value, f"{place}[{name!r}]")
+    elif isinstance(output, list | tuple):
+        for number, value in enumerate(output):
+            yield from _tensors(value, f"{place}[{number}]")
 
 
 def first_tensor(output: Any) -> Tensor | None:

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight.errors import DataError
+from firstlight.errors import DataError, ModelError
 from firstlight.measurement.asking import Asked
 from firstlight.measurement.batches import Batches
 from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.observables.effective_rank import ROWS_LIMIT, UNITS_LIMIT
 from firstlight.measurement.observing import Setting, run
-from firstlight.measurement.outputs import answer, label_axis
+from firstlight.measurement.outputs import answer, label_axis, passed_over
 from firstlight.measurement.seeding import initialization_seed, seeded
 from firstlight.measurement.taps import Layers, Plan, choose, scout
 
@@ -49,6 +49,11 @@ def settle(
     """Scout and decide."""
     notes: list[str] = []
     first = next((item for item in module.parameters() if item.is_floating_point()), torch.zeros(()))
+    if first.is_meta:
+        raise ModelError(
+            f"measure(model): {type(module).__name__} is on the meta device, where weights hold no numbers; "
+            "build it on a device that computes, such as 'cpu'"
+        )
     batch = batches.first().converted(first.dtype, first.device)
     sample = batch.head(2)
     _check_type(sample.tensors, module)
@@ -58,6 +63,13 @@ def settle(
         plan = replace(plan, embedding=None)
     plan = choose(plan, module, layers, with_activations=asked.increments)
     tensor, logits = answer(output)
+    if not tensor.is_floating_point():
+        raise ModelError(
+            f"measure(model): the output is {tensor.dtype}; expected floating-point logits of shape (sample, label), "
+            "as they are before argmax, rounding or a comparison"
+        )
+    if (told := passed_over(output)) is not None:
+        notes.append(told)
     axis = label_axis(tensor, sample.size) if logits and "guesses" in asked else None
     if not logits and "guesses" in asked:
         notes.append("the model returns hidden states, no logits: there are no guesses")
@@ -84,6 +96,11 @@ def settle(
 
 
 def _check_type(tensors: list[Tensor], module: nn.Module) -> None:
+    if any(tensor.is_complex() for tensor in tensors):
+        raise DataError(
+            "measure(data): the inputs are complex; expected floating point; "
+            "pass real and imaginary parts side by side (torch.view_as_real(x).flatten(1))"
+        )
     embeds = any(isinstance(item, nn.Embedding | nn.EmbeddingBag) for item in module.modules())
     if not embeds and not any(tensor.is_floating_point() for tensor in tensors):
         raise DataError(

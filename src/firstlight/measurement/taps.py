@@ -361,6 +361,7 @@ def _unseen(
             or _is_of_weights(name)
             or kind in ("pass", "container")
             or next(item.children(), None) is not None
+            or isinstance(item, nn.ModuleList | nn.ModuleDict)
         ):
             continue
         parent = name.rpartition(".")[0]

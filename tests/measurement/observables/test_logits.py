@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from firstlight.errors import DataError
 from firstlight.measurement.observables import logits
 
 
@@ -82,7 +83,7 @@ def test_probabilities_are_told_from_logits(rows):
     [
         (torch.tensor([0, 2, -100]), True),
         (torch.tensor([[0], [2], [1]]), True),
-        (torch.tensor([0, 3, 1]), False),
+        (torch.tensor([[0], [3], [1]]), False),  # a map, in which 3 may say that there is no label
         (torch.tensor([0.0, 1.0, 2.0]), False),
         (torch.tensor([0, 1]), False),
         (None, False),
@@ -90,3 +91,8 @@ def test_probabilities_are_told_from_logits(rows):
 )
 def test_which_targets_are_labels(target, known):
     assert (logits.targets_of(target, 3, 3) is not None) == known
+
+
+def test_targets_beyond_the_outputs_are_refused():
+    with pytest.raises(DataError, match="a target is 3, but the model has 3 outputs, for labels 0 to 2"):
+        logits.targets_of(torch.tensor([0, 3, 1]), 3, 3)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from firstlight.errors import DataError
 from firstlight.measurement.layouts import Rows
 from firstlight.measurement.observables import moments
 
@@ -136,8 +137,20 @@ def targets_of(target: Any, rows: int, labels: int) -> Tensor | None:
     flat = target.reshape(-1)
     if len(flat) != rows or not len(flat):
         return None
-    known = (flat >= 0) & (flat < labels) | (flat == _IGNORED)
-    return flat if bool(known.all()) else None
+    unknown = (flat < 0) | (flat >= labels)
+    unknown &= flat != _IGNORED
+    if not bool(unknown.any()):
+        return flat
+    if target.ndim > 1:  # a map of labels may mark what has none by a number of its own
+        return None
+    found = int(flat[unknown][0])
+    outputs = (
+        f"give its last layer at least {int(flat.max()) + 1} outputs" if found > 0 else "number labels from 0"
+    )
+    raise DataError(
+        f"measure(data): a target is {found}, but the model has {labels} outputs, for labels 0 to {labels - 1}; "
+        f"{outputs}, or write {_IGNORED} where a sample has no label"
+    )
 
 
 def _nearest(state: LogitState) -> tuple[float, float, float]:
