@@ -1,0 +1,13 @@
+"""Figure G.8: MHLP on Gaussian blobs, batch and layer norm before and after the ReLU: test accuracy.
+
+Appendix G.2: twenty hidden layers part the classes, but hardly the accuracy over both.
+The same runs as in figure G.7.
+"""
+
+from __future__ import annotations
+
+from firstlight.papers.norm.placement_dynamics import placement_figure
+
+__all__ = ["FIGURE"]
+
+FIGURE = placement_figure("gaussian-deep", "test")
