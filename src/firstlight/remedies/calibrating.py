@@ -19,13 +19,16 @@ the later calls read depends on what the earlier ones gave, so the data go throu
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from firstlight.errors import ModelError, one_of
@@ -39,15 +42,18 @@ from firstlight.measurement.selecting import chosen
 from firstlight.measurement.taps import Plan, scout
 from firstlight.remedies.affine_maps import AffineMap, affine_maps, owners_elsewhere
 from firstlight.remedies.calibration_data import CalibrationData
+from firstlight.remedies.fixed_points import FixedPoint
 from firstlight.remedies.strands import Strand
 from firstlight.results.change import Edit, Edits, Left
 
 __all__ = ["Aim", "calibrated"]
 
-_PASSES = 24
+_PASSES = 40
 """Passes of the data at most, where a weight or a bias serves several calls; without such, there is one."""
 _TOLERANCE = 3e-4
 """What is called settled then: of unit means, and of the variance about 1."""
+_ALLOWED = 1e-3
+"""What is refused beyond."""
 _RESOLUTION = 16
 """Roundings of the largest values below which a standard deviation is no signal."""
 
@@ -165,6 +171,7 @@ class _Calibration:
         self.copies: list[nn.Module] = []
         self.normed: dict[str, str] = {}
         self.notes: list[str] = []
+        self.logs: dict[Any, float] = {}
         foreign = owners_elsewhere(model, maps)
         names = list(dict.fromkeys(item.address for item in maps))
         wanted = names if layers is None else chosen(names, [layers] if isinstance(layers, str) else layers)
@@ -200,14 +207,7 @@ class _Calibration:
         if self.aim.centers:
             self._create_biases()
         self.copies = [self._copy() for _ in found]
-        for number in range(1, _PASSES + 1):
-            seen = self._passed(found)
-            off = self._off(seen)
-            if off <= _TOLERANCE or number == _PASSES:
-                break
-            self._update(seen)
-        self._tell_reused(seen, number, off)
-        return self._edits(seen)
+        return self._edits(self._settle(found, self._passed(found)))
 
     # Before the passes
 
@@ -463,39 +463,83 @@ class _Calibration:
             ]
         return max(off, default=0.0)
 
-    def _update(self, seen: _Seen) -> None:
-        """Set the shared weights and biases by all that they made in this pass."""
-        factors = self._shared_factors(seen)
-        centers: dict[Any, Tensor] = {}
+    def _settle(self, found: list[Batch], seen: _Seen) -> _Seen:
+        """Pass the data until shared weights and biases are what all that they make asks for; the last pass."""
+        search: FixedPoint | None = None
+        best, off, passes = math.inf, self._off(seen), 1
+        while off > _TOLERANCE and passes < _PASSES:
+            points, images = self._coordinates(seen)
+            best = min(best, off)
+            if search is None:
+                search = FixedPoint(mixing=1 / max(report.calls for report in self.reports.values()))
+            step = search.next(*(np.concatenate([*held.values()]) for held in (points, images)))
+            lengths = [len(part) for part in points.values()]
+            self._place(seen, dict(zip(points, np.split(step, np.cumsum(lengths)[:-1]), strict=True)))
+            seen, passes = self._passed(found), passes + 1
+            off = self._off(seen)
+        names = ", ".join(dict.fromkeys(self.maps[key].address for key in self._shared(seen)))
+        if off > _ALLOWED:
+            calls = max(report.calls for report in self.reports.values())
+            raise ModelError(
+                f"{self.aim.name}: {names}: one weight or bias serves several calls (up to {calls} of one module), and "
+                f"no value was found that does for all of them together: off by {min(off, best):.1g} after {passes} "
+                f"passes of the data; nothing was changed; leave it out by layers=[{'~' + names.split(', ')[0]!r}]"
+            )
+        if names:
+            self.notes.append(
+                f"one weight or bias serves several calls ({names}): these were taken together, and hold to {off:.1g} "
+                f"after {passes} passes of the data"
+            )
+        return seen
+
+    def _place(self, seen: _Seen, parts: dict[Any, NDArray[np.float64]]) -> None:
+        """Give shared weights and biases these coordinates."""
+        members = [self.maps[key] for key in self._shared(seen)]
+        for item in members:
+            weight = ("weight", item.weight_key)
+            if weight in parts:
+                self.reports[item.key].factor *= math.exp(
+                    float(parts[weight][0]) - self.logs.get(weight, 0.0)
+                )
+        for name in [name for name in parts if name[0] == "weight"]:
+            step = math.exp(float(parts[name][0]) - self.logs.get(name, 0.0))
+            next(item for item in members if item.weight_key == name[1]).scale(step)
+            self.logs[name] = float(parts[name][0])
+        for item in members:
+            part = parts.get(("bias", item.bias_key))
+            self._set_bias(
+                item, None if part is None else torch.from_numpy(-part * self._unit(item.bias_key, len(part)))
+            )
+
+    def _unit(self, bias_key: Any, units: int) -> float:
+        """Of a bias: as the weight was before it was scaled, and so that all of them weigh like one scale."""
+        item = next(item for item in self.maps.values() if item.bias_key == bias_key)
+        return math.exp(self.logs.get(("weight", item.weight_key), 0.0)) * math.sqrt(units)
+
+    def _coordinates(
+        self, seen: _Seen
+    ) -> tuple[dict[Any, NDArray[np.float64]], dict[Any, NDArray[np.float64]]]:
+        """Logarithms of shared scales, and shared biases: as they are, and as what they made asks for."""
         gathered = self._gathered(seen)
-        shared = self._shared(seen)
-        for key in shared:
+        points: dict[Any, NDArray[np.float64]] = {}
+        images: dict[Any, NDArray[np.float64]] = {}
+        for shared, factor in self._shared_factors(seen).items():
+            log = self.logs.get(("weight", shared), 0.0)
+            points["weight", shared] = np.array([log])
+            images["weight", shared] = np.array([log + math.log(factor)])
+        for key in self._shared(seen):
             item, state = self.maps[key], seen.pools[key]
-            name = item.bias_key or key
-            part = factors.get(item.weight_key, 1.0) * _without(state.mean, item.bias())
-            centers[name] = centers.get(name, 0.0) + part * (state.count / gathered[name].count)
-        for key in shared:
-            item = self.maps[key]
-            self.reports[key].factor *= factors.get(item.weight_key, 1.0)
-        for key in shared:
-            item = self.maps[key]
-            factor = factors.pop(item.weight_key, 1.0)
-            if factor != 1.0:
-                item.scale(factor)
-            self._set_bias(item, centers[item.bias_key or key])
+            bias = item.bias()
+            if bias is None or not self.aim.centers:
+                continue
+            name: Any = ("bias", item.bias_key)
+            unit = self._unit(item.bias_key, len(bias))
+            center = _without(state.mean, bias) * (state.count / gathered[item.bias_key or key].count)
+            points[name] = bias.double().cpu().numpy() / unit
+            images[name] = images.get(name, 0.0) - center.numpy() / unit
+        return points, images
 
     # What came of it
-
-    def _tell_reused(self, seen: _Seen, passes: int, off: float) -> None:
-        shared = self._shared(seen)
-        if not shared:
-            return
-        names = ", ".join(self.maps[key].address for key in shared)
-        held = "to" if off <= _TOLERANCE else "not better than to"
-        self.notes.append(
-            f"one weight or bias serves several calls ({names}): these were taken together, and hold {held} {off:.1g} "
-            f"after {passes} passes of the data"
-        )
 
     def _edits(self, seen: _Seen) -> Edits:
         made, few = [], []

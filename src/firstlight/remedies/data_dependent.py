@@ -25,9 +25,10 @@ from torch import nn
 from firstlight.errors import UsageError
 from firstlight.remedies.calibrating import Aim, calibrated
 from firstlight.remedies.duplicating import duplicate, require_ordinary
+from firstlight.remedies.orthogonal import drawn_orthogonal
 from firstlight.results.change import Edits
 
-__all__ = ["scale_bias_initialization", "scale_initialization"]
+__all__ = ["lsuv_initialization", "scale_bias_initialization", "scale_initialization"]
 
 
 def scale_initialization(
@@ -122,6 +123,56 @@ def scale_bias_initialization(
         layers=layers,
         create_biases=create_biases,
         dropout=dropout,
+    )
+
+
+def lsuv_initialization(
+    model: nn.Module,
+    data: Any,
+    *,
+    mode: str = "train",
+    batches: int = 5,
+    batch_size: int | None = None,
+    layers: str | Iterable[str] | None = None,
+    dropout: bool = False,
+    in_place: bool = False,
+) -> tuple[nn.Module, Edits]:
+    """Layer-sequential unit variance: orthogonal weights, scaled until each layer's output has variance 1; biases 0.
+
+    The variance is about the mean of the layer, over all units. As the output is linear in the weight, one step does
+    what the authors repeat until it is done.
+
+    Args:
+        model: The model; a copy is changed.
+        data: Whatever ``measure`` takes.
+        mode: Which statistics batch norm uses.
+        batches: Mini-batches that are looked at (the authors take 1).
+        batch_size: Samples in each, where the data is ours to cut; by default all of it is used, up to 512 in each.
+        layers: Names or patterns of the layers to change (``"~…"`` excludes); all by default.
+        dropout: Whether dropout drops while the data are looked at.
+        in_place: Work on the model itself.
+
+    Returns:
+        The new model, and the edits.
+
+    >>> import torch
+    >>> data = torch.randn(200, 3)
+    >>> made, edits = lsuv_initialization(nn.Sequential(nn.Linear(3, 50), nn.ReLU(), nn.Linear(50, 2)), data)
+    >>> f"{made(data).var(correction=0):.3f}", len(edits)
+    ('1.000', 2)
+    """
+    aim = Aim("lsuv_initialization", False, "layer", 0.0)
+    working = _working(model, in_place, aim.name)
+    return working, calibrated(
+        working,
+        data,
+        aim,
+        mode=mode,
+        batches=batches,
+        batch_size=batch_size,
+        layers=layers,
+        dropout=dropout,
+        prepare=lambda item: drawn_orthogonal(item, 1.0),
     )
 
 

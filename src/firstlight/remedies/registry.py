@@ -148,6 +148,22 @@ _ALL = (
         True,
         "Luther & Seung 2019",
     ),
+    Remedy(
+        "lsuv_initialization",
+        "draw orthogonal weights and scale each layer until its output has variance 1 on data",
+        "parameters",
+        _DATA_DEPENDENT,
+        True,
+        "Mishkin & Matas 2016",
+    ),
+    Remedy(
+        "orthogonal_initialization",
+        "draw orthogonal weights",
+        "parameters",
+        "firstlight.remedies.orthogonal",
+        False,
+        "Saxe et al. 2014",
+    ),
 )
 
 REMEDIES: Mapping[str, Remedy] = MappingProxyType({remedy.name: remedy for remedy in _ALL})
