@@ -57,6 +57,18 @@ def test_behind_a_norm_no_draw_is_prejudiced(norm, seed):
     assert "> 0.9: 0 of 2" in repr(found)
 
 
+def test_it_draws_at_least_so_many_and_finds_the_same():
+    short = filter_initializations(SHALLOW, DATA, groups=["neutral"], runs=2, seed=3)
+    whole = filter_initializations(SHALLOW, DATA, groups=["neutral"], runs=2, seed=3, least_draws=60)
+    assert short.drawn < whole.drawn == 60
+    assert whole.neutral == short.neutral
+    assert np.array_equal(whole.fractions[: short.drawn], short.fractions)
+    with pytest.raises(
+        UsageError, match=r"filter_initializations\(least_draws\): expected at least 0, got -1"
+    ):
+        filter_initializations(SHALLOW, DATA, least_draws=-1)
+
+
 def test_several_classes_by_their_maximum():
     blueprint = fl.Blueprint.mlp(inputs=30, depth=5, width=40, classes=5)
     data = gaussian_blobs(samples=100, dimensions=30, classes=5)

@@ -100,6 +100,7 @@ def filter_initializations(
     prejudiced_above: float = 0.9,
     measure: str = "gap",
     redraws: int = 1000,
+    least_draws: int = 0,
     seed: int = 0,
     mode: str = "train",
     batch_size: int | None = None,
@@ -120,6 +121,8 @@ def filter_initializations(
         measure: ``"gap"``, the greatest minus the smallest guess fraction (``|f_0 − f_1|`` for two labels), or
             ``"max"``, the greatest one.
         redraws: How many draws without a find end the search.
+        least_draws: Go on drawing up to this many, finds or not: for the law of the fractions, and for shares that a
+            search which stops at a find would overstate.
         seed: Names the initializations, as in ``measure`` and ``train``.
         mode: ``"train"`` or ``"eval"``.
         batch_size: Samples in a batch; all at once where memory bears it.
@@ -128,7 +131,7 @@ def filter_initializations(
         resume: A folder in which an interrupted search is gone on with.
         progress: Whether to show a bar on a terminal.
     """
-    _check(runs, groups, neutral_below, prejudiced_above, measure, redraws)
+    _check(runs, groups, neutral_below, prejudiced_above, measure, redraws, least_draws)
     given = examples(data)
     with random_state_preserved():
         draw = drawing(model, seed=seed, redraw=redraw)
@@ -150,7 +153,9 @@ def filter_initializations(
             "samples": seen.batches.samples,
         }
         snapshots = None if resume is None else Snapshots(resume, settings)
-        search = _Search(runs, tuple(groups), neutral_below, prejudiced_above, _MEASURES[measure], redraws)
+        search = _Search(
+            runs, tuple(groups), neutral_below, prejudiced_above, _MEASURES[measure], redraws, least_draws
+        )
         state = None if snapshots is None else snapshots.load("draws")
         for fractions in () if state is None else state["fractions"].numpy():
             if search.wants:
@@ -194,8 +199,10 @@ class _Search:
         prejudiced_above: float,
         measure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         redraws: int,
+        least: int,
     ) -> None:
         self.runs, self.groups, self.redraws, self.measure = runs, groups, redraws, measure
+        self.least = least
         self.below, self.above = neutral_below, prejudiced_above
         self.fractions: list[NDArray[np.float64]] = []
         self.found: dict[str, list[int]] = {name: [] for name in _GROUPS}
@@ -208,7 +215,7 @@ class _Search:
     @property
     def wants(self) -> bool:
         open_groups = [name for name in self.groups if len(self.found[name]) < self.runs]
-        return bool(open_groups) and self.idle < self.redraws
+        return len(self.fractions) < self.least or (bool(open_groups) and self.idle < self.redraws)
 
     def take(self, fractions: NDArray[np.float64]) -> None:
         number = len(self.fractions)
@@ -222,7 +229,9 @@ class _Search:
             self.idle += 1
 
 
-def _check(runs: int, groups: Sequence[str], below: float, above: float, measure: str, redraws: int) -> None:
+def _check(
+    runs: int, groups: Sequence[str], below: float, above: float, measure: str, redraws: int, least: int
+) -> None:
     for name in groups:
         if name not in _GROUPS:
             raise one_of("filter_initializations(groups)", name, _GROUPS)
@@ -233,9 +242,9 @@ def _check(runs: int, groups: Sequence[str], below: float, above: float, measure
             "filter_initializations: expected 0 ≤ neutral_below ≤ prejudiced_above ≤ 1, "
             f"got {below!r} and {above!r}"
         )
-    for key, value in (("runs", runs), ("redraws", redraws)):
-        if value < 1:
-            raise UsageError(f"filter_initializations({key}): expected at least 1, got {value!r}")
+    for key, value, lowest in (("runs", runs, 1), ("redraws", redraws, 1), ("least_draws", least, 0)):
+        if value < lowest:
+            raise UsageError(f"filter_initializations({key}): expected at least {lowest}, got {value!r}")
 
 
 def _bar(shown: bool, total: int) -> Any:

@@ -34,25 +34,43 @@ NEUTRAL, PREJUDICED = 0.1, 0.9
 
 _SHALLOW = {"depth": 1, "rates": {"plain": 1e-5, "batch": 1e-5, "layer": 1e-5}}
 _DEEP = {"depth": 20, "rates": {"batch": 5e-4, "layer": 1e-3}}
-_PAPER = {"samples": None, "test_samples": None, "batch_size": 512, "epochs": 80, "runs": 20, "redraws": 1000}
-_SMOKE = {"samples": 64, "test_samples": 32, "batch_size": 32, "epochs": 2, "runs": 1, "redraws": 5}
+_PAPER = {
+    "samples": None,
+    "test_samples": None,
+    "batch_size": 512,
+    "epochs": 80,
+    "runs": 20,
+    "redraws": 1000,
+    "least_draws": 5000,
+}
+_SMOKE = {
+    "samples": 64,
+    "test_samples": 32,
+    "batch_size": 32,
+    "epochs": 2,
+    "runs": 1,
+    "redraws": 5,
+    "least_draws": 5,
+}
 
 
 def _scales(data: str, model: Mapping[str, Any], **small: Any) -> dict[str, dict[str, Any]]:
     base = {"data": data, **model}
     return {
         "smoke": {**base, **_SMOKE},
-        "small": {**base, "batch_size": 512, "redraws": 300, **small},
+        "small": {**base, "batch_size": 512, "redraws": 300, "least_draws": 300, **small},
         "paper": {**base, **_PAPER},
     }
 
 
 SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "gaussian": _scales("gaussian", _SHALLOW, samples=6144, test_samples=1000, epochs=80, runs=4),
-    "c2-b": _scales("c2-b", _SHALLOW, samples=4096, test_samples=2000, epochs=40, runs=3),
-    "even-odd": _scales("even-odd", _SHALLOW, samples=4096, test_samples=2000, epochs=50, runs=3),
+    "gaussian": _scales("gaussian", _SHALLOW, samples=6144, test_samples=1000, epochs=80, runs=3),
+    "c2-b": _scales(
+        "c2-b", _SHALLOW, samples=2048, test_samples=1000, epochs=60, runs=3, redraws=150, least_draws=150
+    ),
+    "even-odd": _scales("even-odd", _SHALLOW, samples=3072, test_samples=1000, epochs=50, runs=3),
     "gaussian-deep": _scales(
-        "gaussian", _DEEP, samples=4096, test_samples=1000, epochs=20, runs=3, redraws=150
+        "gaussian", _DEEP, samples=2048, test_samples=1000, epochs=40, runs=3, redraws=150, least_draws=150
     ),
 }
 """By experiment and scale."""
@@ -126,6 +144,7 @@ def _births(work: Work, name: str, load: Loader) -> Arrays:
         neutral_below=NEUTRAL,
         prejudiced_above=PREJUDICED,
         redraws=work["redraws"],
+        least_draws=work["least_draws"],
         seed=work.seed,
         progress=work.progress,
     )
@@ -144,7 +163,7 @@ def _births(work: Work, name: str, load: Loader) -> Arrays:
             data.description,
             seed=work.seed,
             mode="train",
-            settings={"runs": work["runs"], "redraws": work["redraws"]},
+            settings={name: work[name] for name in ("runs", "redraws", "least_draws")},
         ),
     )
 
