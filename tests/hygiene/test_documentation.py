@@ -37,7 +37,7 @@ def answer_to(question: str) -> str:
 
 
 def test_the_readme_example_prints_what_the_readme_says(capsys):
-    [code] = [text for language, text in blocks(ROOT / "README.md") if language == "python"]
+    [code] = [text for _, text in blocks(ROOT / "README.md") if "import firstlight as fl" in text]
     exec(compile(code, "README.md", "exec"), {})
     assert lines_of(capsys.readouterr().out) == lines_of(answer_to("import firstlight as fl"))
 
@@ -47,6 +47,21 @@ def test_the_readme_command_prints_what_the_readme_says():
     done = CliRunner().invoke(program, shlex.split(command)[1:])
     assert done.exit_code == 0
     assert lines_of(done.stdout) == lines_of(answer_to("firstlight predict"))
+
+
+def test_the_readme_audit_and_repair_say_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [model] = [text for _, text in blocks(ROOT / "README.md") if "def make_model" in text]
+    Path("nets.py").write_text(model, encoding="utf-8")
+    [audit, repair] = [
+        text for _, text in blocks(ROOT / "README.md") if text.startswith("firstlight") and "nets.py" in text
+    ]
+    done = CliRunner().invoke(program, shlex.split(audit)[1:])
+    assert done.exit_code == 0, done.output
+    assert "\n".join(lines_of(answer_to("firstlight audit"))) in "\n".join(lines_of(done.stdout))
+    done = CliRunner().invoke(program, [*shlex.split(repair)[1:], "--inits", "16"])
+    assert done.exit_code == 0, done.output
+    assert "helped" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -60,6 +75,7 @@ def test_the_readme_command_prints_what_the_readme_says():
         "comparing.md",
         "diagnosing.md",
         "repairing.md",
+        "reproducing.md",
     ],
 )
 def test_the_pages_code_runs(page, tmp_path, monkeypatch):
@@ -78,6 +94,7 @@ def test_the_pages_code_runs(page, tmp_path, monkeypatch):
         ("training.md", 2),
         ("comparing.md", 4),
         ("repairing.md", 2),
+        ("reproducing.md", 3),
     ],
 )
 def test_the_pages_commands_run(page, count, tmp_path, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from click.testing import CliRunner
@@ -160,6 +162,31 @@ def test_a_budget_that_is_spent_begins_nothing(tmp_path):
     assert "not begun within the budget: igb/fig5" in done.stderr
 
 
+def test_two_workers_say_what_one_says(tmp_path):
+    said = []
+    for workers in ("1", "2"):
+        out = tmp_path / workers
+        done = CliRunner().invoke(
+            program,
+            [
+                "reproduce",
+                "norm/figE*",
+                "--scale",
+                "smoke",
+                "--out",
+                str(out),
+                "--workers",
+                workers,
+                "--json",
+            ],
+        )
+        assert done.exit_code == 0, done.output
+        told = sorted((json.loads(text) for text in done.stdout.splitlines()), key=lambda item: item["key"])
+        said.append([(item["key"], item["statements"]) for item in told])
+    assert said[0] == said[1]
+    assert [key for key, _ in said[0]] == ["norm/figE1", "norm/figE2"]
+
+
 def test_the_command_prints_each_statement(tmp_path):
     done = CliRunner().invoke(
         program, ["reproduce", "igb/fig5", "--scale", "smoke", "--out", str(tmp_path), "--quiet"]
@@ -167,3 +194,41 @@ def test_the_command_prints_each_statement(tmp_path):
     assert done.exit_code == 0, done.output
     assert "γ of ReLU is 1/(π−1)" in done.stdout
     assert (tmp_path / "igb" / "fig5" / "smoke" / "figure.svg").exists()
+
+
+class TestCommonPieces:
+    def work(self, tmp_path, key, **options):
+        return Work(key, {"height": 1.0}, 0, tmp_path / key, tmp_path / "shared", **options)
+
+    def test_two_figures_compute_one_piece_once(self, tmp_path):
+        """Both ask at the same time; the second waits and reads."""
+        calls: list[str] = []
+
+        def make():
+            calls.append("made")
+            time.sleep(0.3)
+            return line(3.0)
+
+        with ThreadPoolExecutor(2) as pool:
+            made = pool.map(
+                lambda key: self.work(tmp_path, key).common_piece("runs", {"width": 5}, make), ("a", "b")
+            )
+        assert [float(item["value"]) for item in made] == [3.0, 3.0]
+        assert calls == ["made"]
+
+    def test_a_piece_belongs_to_what_made_it(self, tmp_path):
+        work = self.work(tmp_path, "a")
+        values = [
+            float(work.common_piece("runs", {"width": width}, lambda width=width: line(width))["value"])
+            for width in (5.0, 6.0, 5.0)
+        ]
+        assert values == [5.0, 6.0, 5.0]
+
+    def test_again_makes_it_anew_and_once(self, tmp_path):
+        self.work(tmp_path, "a").common_piece("runs", {}, lambda: line(1.0))
+        again = self.work(tmp_path, "a", again=True)
+        heights = [
+            float(again.common_piece("runs", {}, lambda height=height: line(height))["value"])
+            for height in (2.0, 3.0)
+        ]
+        assert heights == [2.0, 2.0]

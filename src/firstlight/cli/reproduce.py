@@ -55,7 +55,7 @@ class _Duration(click.ParamType[float]):
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Names every draw.")
 @click.option("--budget", type=_Duration(), metavar="TIME", help="Begin no figure after this time (60m, 2h).")
-@click.option("--workers", type=int, default=1, show_default=True, help="Figures at a time.")
+@click.option("--workers", type=int, help="Figures at a time.  [default: one a core, at most 4]")
 @click.option(
     "--data-root",
     type=click.Path(file_okay=False, path_type=Path),
@@ -78,7 +78,7 @@ def reproduce(
     out: Path,
     seed: int,
     budget: float | None,
-    workers: int,
+    workers: int | None,
     data_root: Path | None,
     again: bool,
     gallery: Path | None,
@@ -101,19 +101,23 @@ def reproduce(
         raise UsageError(
             "reproduce: expected the key of a figure, got none; type firstlight reproduce --list"
         )
-    if workers < 1:
+    if workers is not None and workers < 1:
         raise UsageError(f"--workers: expected a whole number of at least 1, got {workers}")
     chosen = list(dict.fromkeys(key for pattern in keys for key in keys_matching(pattern)))
+    at_once = min(workers or _cores(), max(len(chosen), 1))
+    if again:
+        from firstlight.papers.reproducing import forget
+
+        forget(chosen, scale=scale, out=out)
     options = {
         "scale": scale,
         "out": str(out),
         "seed": seed,
         "data_root": None if data_root is None else str(data_root),
-        "again": again,
-        "progress": not quiet and workers == 1,
+        "progress": not quiet and at_once == 1,
     }
     began, wrong, left = time.monotonic(), [], list[str]()
-    for key, outcome in _each(chosen, options, workers, budget, began):
+    for key, outcome in _each(chosen, options, at_once, budget, began):
         if outcome is None:
             left.append(key)
         elif isinstance(outcome, FirstlightError):
@@ -148,7 +152,8 @@ def _each(keys: list[str], options: dict[str, Any], workers: int, budget: float 
 
     # A fresh interpreter each: threads of torch do not survive a fork.
     with ProcessPoolExecutor(workers, get_context("spawn"), _one_thread) as pool:
-        waiting, running = list(keys), dict[Future[Any], str]()
+        waiting = list(keys)
+        running: dict[Future[Any], str] = {}
         while waiting or running:
             while waiting and len(running) < workers and not late():
                 key = waiting.pop(0)
@@ -158,6 +163,14 @@ def _each(keys: list[str], options: dict[str, Any], workers: int, budget: float 
                 return
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(done), done.result()
+
+
+def _cores() -> int:
+    """Cores of this process, at most 4: each figure holds its own data."""
+    import os
+
+    held = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(held, 4)
 
 
 def _one_thread() -> None:

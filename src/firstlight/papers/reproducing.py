@@ -8,6 +8,7 @@ interrupted goes on where it stopped.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from firstlight.results.reproduction import Reproduction
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FOLDER", "reproduce"]
+__all__ = ["FOLDER", "forget", "reproduce"]
 
 FOLDER = Path("reproductions")
 """Where reproductions are kept when nothing else is said."""
@@ -59,9 +60,8 @@ def reproduce(
         shared=Path(out) / "shared",
         data_root=None if data_root is None else Path(data_root),
         progress=progress,
+        again=again,
     )
-    if again:
-        work.forget()
     results = figure.compute(work)
     _write(figure.draw(results), folder)
     made = Reproduction(
@@ -78,6 +78,19 @@ def reproduce(
     text = json.dumps(_plain(made.to_dict()), indent=1, ensure_ascii=False, allow_nan=False)
     (folder / "reproduction.json").write_text(text + "\n", encoding="utf-8")
     return made
+
+
+def forget(keys: Iterable[str], *, scale: str, out: str | Path = FOLDER) -> None:
+    """Drop what earlier sittings computed for these figures, and the pieces that figures share.
+
+    Args:
+        keys: Papers and figures.
+        scale: Which scale of them.
+        out: What ``reproduce`` is given.
+    """
+    for folder in (*(Path(out) / key / scale for key in keys), Path(out) / "shared"):
+        for piece in folder.glob("*.nc"):
+            piece.unlink()
 
 
 def _write(drawn: Figure, folder: Path) -> None:

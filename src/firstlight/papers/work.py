@@ -35,6 +35,7 @@ class Work:
         shared: Where pieces are kept that several figures read, by a digest of what made them.
         data_root: Folder of the data sets, or None for the usual places.
         progress: Whether to show bars on a terminal.
+        again: Make everything anew, whatever an earlier sitting left here or in ``shared``.
     """
 
     key: str
@@ -44,14 +45,16 @@ class Work:
     shared: Path
     data_root: Path | None = None
     progress: bool = False
+    again: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._anew = set[Path]()
         told = self.folder / "settings.json"
         wanted = json.dumps({"seed": self.seed, **self.settings}, sort_keys=True, indent=1)
-        if not told.exists() or told.read_text(encoding="utf-8") != wanted:
-            self.forget()
+        if self.again or not told.exists() or told.read_text(encoding="utf-8") != wanted:
+            self._forget()
             told.write_text(wanted, encoding="utf-8")
         kept = self.folder / _SECONDS
         if kept.exists():
@@ -61,7 +64,7 @@ class Work:
         """A setting."""
         return self.settings[name]
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Drop the pieces of the folder."""
         for piece in [*self.folder.glob("*.nc"), *self.folder.glob(_SECONDS)]:
             piece.unlink()
@@ -72,14 +75,21 @@ class Work:
         return self._kept(self.folder / f"{name}.nc", name, make)
 
     def common_piece(self, name: str, made_from: Mapping[str, Any], make: Callable[[], Noun]) -> Noun:
-        """A noun that several figures read; ``made_from`` is everything that it depends on, the seed included."""
+        """A noun that several figures read; ``made_from`` is everything that it depends on, the seed included.
+
+        Where two processes want it at once, the second waits for the first and reads what it made.
+        """
+        from filelock import FileLock
+
         self.shared.mkdir(parents=True, exist_ok=True)
-        return self._kept(self.shared / f"{name}-{digest(made_from)}.nc", name, make)
+        path = self.shared / f"{name}-{digest(made_from)}.nc"
+        with FileLock(path.with_suffix(".lock")):
+            return self._kept(path, name, make)
 
     def _kept(self, path: Path, name: str, make: Callable[[], Noun]) -> Noun:
         from firstlight.results.archive import load, save
 
-        if path.exists():
+        if path.exists() and (path in self._anew or not self.again):
             return load(path)  # type: ignore[no-any-return]
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise UsageError(
@@ -88,6 +98,7 @@ class Work:
         began = time.perf_counter()
         noun = make()
         save(noun, path)  # type: ignore[arg-type]
+        self._anew.add(path)
         self.seconds[name] = time.perf_counter() - began
         (self.folder / _SECONDS).write_text(json.dumps(self.seconds), encoding="utf-8")
         return noun
