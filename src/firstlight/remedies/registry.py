@@ -122,7 +122,7 @@ _ALL = (
         "seed",
         "firstlight.remedies.seed_choice",
         True,
-        "Bassi et al. 2026",
+        "Francazi et al. 2026",
     ),
     Remedy(
         "output_bias_to_prior",

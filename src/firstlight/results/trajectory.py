@@ -5,7 +5,7 @@ number of updates before the record), ``split`` (``"train"``, ``"test"``), ``lab
 
 Labels are exchangeable over initializations, so an average by label hides the bias. ``order`` sorts the labels of each
 run by how often it guessed them at birth, and "ordered" values are by that ``rank``: class 0 is the class that the run
-preferred before it learned (Bassi et al. 2026, figure 2). A run whose loss was lost to overflow is marked
+preferred before it learned (Francazi et al. 2026, figure 2). A run whose loss was lost to overflow is marked
 ``diverged`` and left out of averages, which say how many runs are behind them.
 """
 

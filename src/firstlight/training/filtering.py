@@ -1,8 +1,8 @@
 """Initializations sorted by how they guess at birth: neutral and prejudiced ones.
 
 Enters: a model, data and two thresholds. Leaves: which initializations of the seed fall into each group, and how many
-had to be drawn. As in Bassi et al. (2026) the guesses are those of one pass over all training data in train mode, and
-of two labels
+had to be drawn. As in Francazi et al. (2026) the guesses are those of one pass over all training data in train mode,
+and of two labels
 
     |f_0 − f_1| < 0.1   neutral,        |f_0 − f_1| > 0.9   prejudiced.
 

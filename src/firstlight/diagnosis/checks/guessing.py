@@ -20,7 +20,7 @@ from firstlight.results.finding import Finding
 
 __all__ = ["CHECK", "creating_layer", "favourite_share", "judge"]
 
-_PAPERS = "Francazi, Lucchi & Baity-Jesi 2024; Francazi, Pinto, Lucchi & Baity-Jesi 2025"
+_PAPERS = "Francazi, Lucchi & Baity-Jesi 2024; Francazi, Pinto, Lucchi & Baity-Jesi 2026"
 
 NEUTRAL = Subject(
     "neutral-start",
