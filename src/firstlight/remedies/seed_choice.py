@@ -1,4 +1,4 @@
-r"""Draw initializations until one guesses evenly, or like the labels (the filtering of Bassi et al. 2026).
+r"""Draw initializations until one guesses evenly, or like the labels (the filtering of Francazi et al. 2026).
 
 Enters: a model and data. Leaves: the model with the first weights, drawn by its own law, whose guess fractions are near
 the wanted shares :math:`p`,
@@ -6,8 +6,8 @@ the wanted shares :math:`p`,
 .. math:: \max_c |G_c - p_c| \le \text{band}.
 
 Of two labels the law of :math:`G_0` is known, :math:`G_0 = Φ(\sqrt{γ} ξ)`, so by theory a draw is within the band of
-even shares with probability :math:`2Φ(Φ^{-1}(½ + \text{band})/\sqrt{γ}) - 1`, and the number of draws is geometric: 6.9 on
-average at γ = 0.467 and a band of 0.05, 43 at γ = 18.4.
+even shares with probability :math:`2Φ(Φ^{-1}(½ + \text{band})/\sqrt{γ}) - 1`, and the number of draws is geometric:
+6.9 on average at γ = 0.467 and a band of 0.05, 43 at γ = 18.4.
 """
 
 from __future__ import annotations
