@@ -1,0 +1,169 @@
+"""Figure 3: vanilla nets; the increment δχ falls to 1, the sensitivity χ grows slowly, r_eff(x) shows one dimension.
+
+The paper shows δχ and r_eff; χ, the noise's rank and the moments of the pre-activations are drawn as in figure 4, so
+that the three kinds of nets can be compared. Section 5 of the paper, theorem 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firstlight.papers.figure import PaperFigure
+from firstlight.papers.moments.evolution import draw_curves, draw_moments
+from firstlight.papers.moments.simulations import GEOMETRIES, Curve, along, simulated
+from firstlight.papers.moments.spreads import mean_and_error
+from firstlight.papers.work import Work
+from firstlight.plots.style import house_style
+from firstlight.results.profile import Profile
+from firstlight.results.reproduction import Statement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURE"]
+
+
+def _compute(work: Work) -> dict[str, Profile]:
+    """Simulations of both geometries."""
+    return {geometry: simulated(work, "vanilla", geometry) for geometry in GEOMETRIES}
+
+
+def _draw(results: Mapping[str, Any]) -> Figure:
+    """A row each geometry; δχ, χ, effective ranks, moments."""
+    from matplotlib.figure import Figure
+
+    with house_style():
+        figure = Figure(figsize=(10.0, 4.6), dpi=200, layout="constrained")
+        axes = figure.subplots(len(GEOMETRIES), 4)
+        for row, (geometry, words) in enumerate(GEOMETRIES.items()):
+            profile, last = results[geometry], row == len(GEOMETRIES) - 1
+            xlabel = "layer $l$" if last else ""
+            draw_curves(
+                axes[row, 0], {r"$\delta\chi^l$": _increment(profile)}, title=r"$\delta\chi^l$", xlabel=xlabel
+            )
+            draw_curves(
+                axes[row, 1],
+                {r"$\chi^l$": along(profile, "sensitivity", "activation{}")},
+                title=r"$\chi^l$",
+                xlabel=xlabel,
+            )
+            ranks = {
+                "$x^l$": along(profile, "effective_rank", "activation{}"),
+                "$dx^l$": along(profile, "noise_effective_rank", "activation{}"),
+            }
+            draw_curves(axes[row, 2], ranks, title=r"$r_{\mathrm{eff}}$", xlabel=xlabel)
+            axes[row, 2].set(yscale="log")
+            draw_moments(
+                axes[row, 3],
+                along(profile, "kurtosis", "linear{}", start=1),
+                along(profile, "mean_absolute", "linear{}", start=1),
+                xlabel=xlabel,
+            )
+            axes[row, 0].set_ylabel(words)
+    return figure
+
+
+def _increment(profile: Profile) -> Curve:
+    """δχ from layer 2 on: layer 1 has the first linear map before it too."""
+    return along(profile, "sensitivity_increment", "activation{}", start=2)
+
+
+def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
+    """What section 5 says of the evolution, for each geometry."""
+    return [
+        item for geometry, words in GEOMETRIES.items() for item in _of_net(f"{words}: ", results[geometry])
+    ]
+
+
+def _of_net(words: str, profile: Profile) -> list[Statement]:
+    increment = _increment(profile)
+    rank = along(profile, "effective_rank", "activation{}")
+    noise = along(profile, "noise_effective_rank", "activation{}")
+    logs = np.log(increment.values)
+    lowest, highest = int(logs.mean(0).argmin()), int(logs.mean(0).argmax())
+    last = int(rank.depths[-1])
+    low, low_error = mean_and_error(logs[:, lowest])
+    high, high_error = mean_and_error(logs[:, highest])
+    end, end_error = mean_and_error(increment.values[:, -1])
+    fall, fall_error = mean_and_error(np.log(rank.values[:, -1] / rank.at(2)))
+    final, final_error = mean_and_error(rank.values[:, -1])
+    noisy, noisy_error = mean_and_error(np.log(noise.values[:, -1] / rank.values[:, -1]))
+    return [
+        Statement(
+            f"{words}χ always increases (theorem 2): smallest mean log δχ, at layer {int(increment.depths[lowest])}",
+            ">",
+            0.0,
+            low,
+            low_error,
+            because="the dominating term is at least 1; the fluctuations of one layer are of order 1/√width"
+            if low < 3 * low_error
+            else "",
+        ),
+        Statement(
+            f"{words}δχ is at most √2 (theorem 2): greatest mean log δχ, at layer {int(increment.depths[highest])}",
+            "<",
+            math.log(math.sqrt(2)),
+            high,
+            high_error,
+        ),
+        Statement(
+            f"{words}δχ → 1 (figure 3a): δχ of layer {last}, read off to 0.01",
+            "=",
+            1.0,
+            end,
+            end_error,
+            tolerance=0.01,
+        ),
+        Statement(
+            f"{words}the effective rank of the signal falls (figure 3b): log r_eff, layer {last} less layer 2",
+            "<",
+            0.0,
+            fall,
+            fall_error,
+        ),
+        Statement(
+            f"{words}one-dimensional signal, r_eff → 1 (figure 3b): less than two directions at layer {last}",
+            "<",
+            2.0,
+            final,
+            final_error,
+        ),
+        Statement(
+            f"{words}the signal is worse conditioned than the noise: log r_eff of noise over signal, layer {last}",
+            ">",
+            0.0,
+            noisy,
+            noisy_error,
+        ),
+    ]
+
+
+FIGURE = PaperFigure(
+    _compute,
+    _draw,
+    _statements,
+    scales={
+        "smoke": {
+            "dense": {"length": 6, "width": 16, "batch": 8, "simulations": 2, "every": 2},
+            "convolutional": {"length": 6, "width": 4, "batch": 2, "simulations": 2, "every": 2},
+        },
+        "small": {
+            "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 12, "every": 10},
+            "convolutional": {"length": 200, "width": 64, "batch": 12, "simulations": 12, "every": 10},
+        },
+        "paper": {
+            "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
+            "convolutional": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
+        },
+    },
+    departs={
+        "small": (
+            "12 simulations instead of 1,000, every 10th layer instead of every 2nd",
+            "convolutions of 64 channels on 12 pictures instead of 512 channels on 64",
+        )
+    },
+)
