@@ -1,4 +1,4 @@
-"""Panels of figures 3 to 5: a curve by depth with its band, mean over simulations and 16th to 84th percentiles.
+"""Panels of figures 3 to 5: curves by depth with bands, mean over simulations and 16th to 84th percentiles.
 
 Enters: curves. Leaves: axes that are drawn on, in the arrangement of those figures: increments of the sensitivity, the
 sensitivity, effective ranks, moments.
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.papers.moments.simulations import Curve
+from firstlight.papers.moments.simulations import Curve, along
 from firstlight.plots.style import series_styles
+from firstlight.results.profile import Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["GAUSSIAN_ABSOLUTE", "draw_curves", "draw_moments"]
+__all__ = ["GAUSSIAN_ABSOLUTE", "draw_curves", "draw_moments", "relative_absolute"]
 
 GAUSSIAN_ABSOLUTE = float(np.sqrt(2 / np.pi))
 """ν1(|z|) of a Gaussian of variance 1."""
@@ -33,8 +34,15 @@ def draw_curves(axes: Axes, curves: Mapping[str, Curve], *, title: str, xlabel: 
     axes.legend(fontsize=7)
 
 
-def draw_moments(axes: Axes, kurtosis: Curve, absolute: Curve, *, xlabel: str) -> None:
+def relative_absolute(profile: Profile, address: str) -> Curve:
+    """ν1(|z|) of z divided by its root mean square, which is 1 behind a batch norm."""
+    absolute, square = (along(profile, name, address) for name in ("mean_absolute", "mean_square"))
+    return Curve(absolute.depths, absolute.values / np.sqrt(square.values))
+
+
+def draw_moments(axes: Axes, profile: Profile, address: str, *, xlabel: str) -> None:
     """Draw μ4(z) on the left scale and ν1(|z|) on the right one, with thin lines where a Gaussian has them."""
+    kurtosis, absolute = along(profile, "kurtosis", address), relative_absolute(profile, address)
     first, second = series_styles(2)
     right = axes.twinx()
     for panel, curve, style, gaussian in (
