@@ -69,8 +69,7 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
         *(
             explained(
                 item,
-                "the curves part in the first few steps and then meet; the mean over so many, of a narrow network and few "
-                "runs, hardly shows it",
+                "the curves part in the first few steps and then meet; the mean over so many hardly shows it",
             )
             for item in onset_statements(results, onset, "Section 5.2")
         ),
