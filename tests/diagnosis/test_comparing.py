@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ks_2samp
+from scipy.stats import chi2, ks_2samp
 
 import firstlight as fl
 from firstlight.errors import UsageError
@@ -103,3 +103,15 @@ def test_misuse_is_one_sentence(measured: fl.Profile) -> None:
     assert renamed.layers == ["linear1"]
     with pytest.raises(UsageError, match="share no layer address"):
         fl.compare(renamed, stranger)
+
+
+@pytest.mark.parametrize("quantity", ["mean_square", "mean_absolute"])
+def test_the_draw_of_the_data_is_an_error_of_every_scale(quantity: str, seed: int) -> None:
+    """Over 25 draws of 60 points, Σz² at the first layer is χ² with 25 degrees of freedom, or less."""
+    blueprint = fl.Blueprint.mlp(depth=1, width=300, inputs=20)
+    theory, total = fl.predict(blueprint), 0.0
+    for draw in range(25):
+        points = torch.from_numpy(np.random.default_rng([seed, draw]).standard_normal((60, 20)))
+        measured = fl.measure(blueprint, points, inits=12, seed=draw, progress=False)
+        total += float(fl.compare(theory, measured, draws=1).z(quantity)[0]) ** 2
+    assert total < chi2.ppf(1 - 1e-4, 25)

@@ -152,10 +152,10 @@ def _expected_on_sample(reference: Profile, measured: Profile) -> dict[str, tupl
         C → C + V/n        V → V (1 − 1/n)        μ4 → μ4 (n − 1)/(n + 1) for a Gaussian
 
     All initializations see the same points, so their draw is an error that no number of initializations
-    averages away: with d independent coordinates, √(2/d) of the scatter V/n and √(2/nd) of every mean
-    square. Behind a batch norm in train mode the points are no longer independent: their standardization
-    removes the scatter, and nothing is shifted there. Dataset theory speaks of the very points that were
-    measured, and is left as it is.
+    averages away: with d independent coordinates, √(2/d) of the scatter V/n, √(2/nd) of every mean square,
+    and half as much of the mean absolute value, which goes with its root. Behind a batch norm in train mode
+    the points are no longer independent: their standardization removes the scatter, and nothing is shifted
+    there. Dataset theory speaks of the very points that were measured, and is left as it is.
     """
     samples = measured.provenance.settings.get("samples")
     settings = reference.provenance.settings
@@ -178,6 +178,9 @@ def _expected_on_sample(reference: Profile, measured: Profile) -> dict[str, tupl
     if "kurtosis" in reference:
         kurtosis = reference.variables["kurtosis"].values
         expected["kurtosis"] = (kurtosis * (1 - 2 * share / (1 + share)), np.zeros_like(kurtosis))
+    if "mean_absolute" in reference:
+        absolute = reference.variables["mean_absolute"].values
+        expected["mean_absolute"] = (absolute, absolute * square_draw / 2)
     return expected
 
 
