@@ -68,7 +68,14 @@ def births(work: Work, name: str, network: Network, pictures: Samples) -> Profil
 
 
 def runs_of(
-    work: Work, name: str, network: Network, pictures: Samples, test: Samples, recipe: Recipe
+    work: Work,
+    name: str,
+    network: Network,
+    pictures: Samples,
+    test: Samples,
+    recipe: Recipe,
+    *,
+    test_mode: str = "eval",
 ) -> Trajectory:
     """``runs`` training runs, each a piece of its own."""
     return Trajectory.merge(
@@ -82,6 +89,7 @@ def runs_of(
                 test=test,
                 runs=[run],
                 seed=work.seed,
+                modes={"test": test_mode},
                 evaluation_batch=128,  # as in the papers' image programs
                 evaluation_samples=work["looked_at"],
                 progress=work.progress,
