@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from firstlight.diagnosis.diagnosing import diagnose
 from firstlight.errors import ModelError, UsageError
 from firstlight.measurement.measuring import measure
 from firstlight.measurement.seeding import initialization_seed, random_state_preserved, seeded
@@ -65,8 +66,8 @@ def repair(
         in_place: Change the module itself, and return it.
         batch_size: Samples in a batch, for measuring.
         max_samples: At most so many samples, for measuring.
-        quantities: What is measured, as for ``measure``; by default ``"standard"``, and what a diagnosis looks at where
-            remedies are suggested.
+        quantities: What is measured, as for ``measure``; by default ``"standard"``, with the gradient where weights are
+            initialized anew, and what a diagnosis looks at where remedies are suggested.
         redraw: Law of the weights, as for ``measure``.
         progress: Whether to show a bar on a terminal.
         **options: Options of the remedies; each goes to every remedy that has one of that name.
@@ -81,6 +82,9 @@ def repair(
             "repair(in_place): expected a module to change, got a factory; repair what it returns"
         )
     data = _readable_twice(data)
+    course: Course | None = None
+    if remedies != "suggest":
+        course = Course.of(remedies, options, data, mode)
     measured: dict[str, Any] = {
         "inits": inits,
         "seed": seed,
@@ -88,17 +92,17 @@ def repair(
         "batch_size": batch_size,
         "max_samples": max_samples,
         "progress": progress,
-        "quantities": quantities or ("audit" if remedies == "suggest" else "standard"),
+        "quantities": quantities or ("audit" if course is None else _looked_at(course)),
     }
     before: Profile | None = None
     refused: list[Refusal] = []
-    if remedies == "suggest":
+    if course is None:
         before = measure(source.given, data, redraw=redraw, **measured)
-        remedies, refused = suggested(
+        names, refused = suggested(
             before,
             lambda names: _edits_of_last(source, Course.of(names, options, data, mode, strict=False), seed),
         )
-    course = Course.of(remedies, options, data, mode, strict=before is None)
+        course = Course.of(names, options, data, mode, strict=False)
     rehearsed, record = _rehearsed(source, course, seed)
     if in_place and type(rehearsed) is not type(model):
         raise ModelError(
@@ -186,6 +190,26 @@ def _readable_twice(data: Any) -> Any:
     return list(data) if isinstance(data, Iterator) else data
 
 
+def _looked_at(course: Course) -> tuple[str, ...]:
+    """What is measured by default: an initialization that helps the signal may cost the gradient."""
+    initializes = any(remedy.changes == "parameters" for remedy, _ in course.steps)
+    return ("standard", "gradient_scale", "structure") if initializes else ("standard",)
+
+
+def _new_findings(before: Profile | None, after: Profile | None) -> Iterator[str]:
+    """What a diagnosis warns of after the remedies, and did not before."""
+    if before is None or after is None:
+        return
+    known = {finding.id for finding in diagnose(before).found}
+    for finding in diagnose(after).found:
+        if finding.severity != "info" and finding.id not in known:
+            where = f" at {finding.layer}" if finding.layer else ""
+            yield (
+                f"warning, new with the remedies: {finding.title}{where} ({finding.quantity} {finding.value:.3g} "
+                f"[{finding.low:.3g}, {finding.high:.3g}], threshold {finding.threshold:g})"
+            )
+
+
 def _change(
     record: Record,
     refused: list[Refusal],
@@ -196,7 +220,7 @@ def _change(
     seed: int,
     mode: str,
 ) -> Change:
-    notes = list(record.notes)
+    notes = [*record.notes, *_new_findings(before, after)]
     if before is not None and after is not None and not record.edits:
         notes.append("nothing was changed: both profiles are of the same network")
     provenance = Provenance(
