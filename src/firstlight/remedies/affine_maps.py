@@ -19,6 +19,7 @@ from torch.nn import functional
 from torch.nn.parameter import UninitializedParameter
 from torch.utils.hooks import RemovableHandle
 
+from firstlight.errors import ModelError
 from firstlight.measurement.kinds import kind_of, owns_parameters
 from firstlight.results.change import Left
 
@@ -76,7 +77,14 @@ class AffineMap:
         """Its weight as it acts."""
         if self.part in PROJECTIONS:
             return self._projection()
+        computing = [item for item in self.holder.modules() if item is not self.holder and item.training]
+        for item in computing:
+            item.training = (
+                False  # spectral norm goes on with its iteration whenever it is looked at in training
+            )
         weight = self.holder.weight
+        for item in computing:
+            item.training = True
         assert isinstance(weight, Tensor)
         return weight.detach()
 
@@ -104,8 +112,6 @@ class AffineMap:
             *(("weight", item) for item in self._stored_weights()),
             *([] if bias is None else [("bias", bias)]),
         ):
-            if isinstance(tensor, UninitializedParameter):
-                return "it is lazy and has no weight yet; run the model once first"
             if not tensor.is_floating_point():
                 return f"its {name} is {str(tensor.dtype).removeprefix('torch.')}"
             if isinstance(tensor, nn.Parameter) and not tensor.requires_grad:
@@ -267,12 +273,18 @@ class AffineMap:
         return stored.chunk(3)[PROJECTIONS.index(self.part)] if self.part in PROJECTIONS else stored
 
 
-def affine_maps(model: nn.Module) -> tuple[list[AffineMap], list[Left]]:
+def affine_maps(model: nn.Module, where: str = "affine_maps") -> tuple[list[AffineMap], list[Left]]:
     """All maps, and the modules that hold weights in another way.
 
     >>> [item.title for item in affine_maps(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Conv1d(3, 1, 1)))[0]]
     ['Linear', 'Conv1d']
     """
+    for address, module in model.named_modules():
+        if any(isinstance(tensor, UninitializedParameter) for tensor in module._parameters.values()):
+            raise ModelError(
+                f"{where}: {address or 'the model itself'} ({type(module).__name__}) is lazy and has no weights yet; "
+                "run the model once first"
+            )
     maps: list[AffineMap] = []
     left: list[Left] = []
     inside: set[int] = set()

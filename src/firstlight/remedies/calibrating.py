@@ -157,7 +157,7 @@ class _Calibration:
     ) -> None:
         self.model, self.aim, self.mode = model, aim, mode
         self.create_biases, self.dropout = create_biases, dropout
-        maps, self.left = affine_maps(model)
+        maps, self.left = affine_maps(model, aim.name)
         if not maps:
             raise ModelError(
                 f"{aim.name}: found no dense or convolutional layer in {type(model).__name__}; "
@@ -214,6 +214,9 @@ class _Calibration:
     def _copy(self) -> nn.Module:
         """Another model with the same parameters, in the mode that was asked for."""
         memo: dict[int, object] = {id(tensor): tensor for tensor in self.model.parameters()}
+        for module in self.model.modules():  # what weight norm and pruning compute before each call cannot be copied
+            computed = [value for value in vars(module).values() if isinstance(value, Tensor)]
+            memo.update({id(tensor): tensor.detach() for tensor in computed if not tensor.is_leaf})
         try:
             copied = copy.deepcopy(self.model, memo)
         except Exception as error:  # whatever a user's __deepcopy__ raises

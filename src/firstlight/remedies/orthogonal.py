@@ -53,7 +53,7 @@ def orthogonal_initialization(
         raise UsageError(f"{where}(gain): expected a number above 0, got {gain!r}")
     require_ordinary(model, where)
     working = model if in_place else duplicate(model, where)
-    maps, left = affine_maps(working)
+    maps, left = affine_maps(working, where)
     foreign = owners_elsewhere(working, maps)
     names = list(dict.fromkeys(item.address for item in maps))
     wanted = names if layers is None else chosen(names, [layers] if isinstance(layers, str) else layers)
