@@ -49,7 +49,7 @@ def draw_dynamics(results: Mapping[str, Any], columns: Sequence[Column], *, spli
             told += "".join(f"\nno {kind} start" for kind in missing)
             bottom.set_xlabel(f"step\n{told}", fontsize=7, linespacing=1.3)
             draw_births(
-                top.inset_axes((0.12, 0.62, 0.42, 0.28)), results[f"{name}-births"]["fractions"].values[:, 0]
+                top.inset_axes((0.1, 0.14, 0.42, 0.24)), results[f"{name}-births"]["fractions"].values[:, 0]
             )
         axes[0, 0].set_ylabel(f"accuracy ({split} set)")
         axes[1, 0].set_ylabel("accuracy by class")

@@ -101,6 +101,7 @@ def convergence_apart(
     where: str,
     *,
     split: str = "train",
+    because: str = "",
 ) -> Statement:
     """How many steps later one group gets to 60 % than another."""
     late, early = (_settling_times(results, *item, split=split) for item in (slow, fast))
@@ -110,7 +111,11 @@ def convergence_apart(
         0.0,
         late[0] - early[0],
         math.hypot(late[1], early[1]),
-        because=_MISSING if math.isnan(late[0] - early[0]) else "",
+        because=_MISSING
+        if math.isnan(late[0] - early[0])
+        else "; ".join(
+            [because] * bool(because) + [f"τ of {_told(slow)} runs: {_listed_times(results, slow, split)}"]
+        ),
     )
 
 
@@ -265,6 +270,18 @@ def _average(values: NDArray[np.float64] | Sequence[float]) -> Measured:
     if len(found) < 2:
         return float(found.mean()), 0.0
     return float(found.mean()), float(found.std(ddof=1) / math.sqrt(len(found)))
+
+
+def _listed_times(results: Results, chosen: Group, split: str) -> str:
+    """τ_0.6 of each run with the class that it preferred at birth."""
+    runs = group(results, *chosen)
+    assert runs is not None  # asked where there are times
+    times = runs.convergence_time(_LEVEL, split=split, interpolate=True).values
+    preferred = runs.variables["order"].values[:, 0]
+    return ", ".join(
+        f"{'never' if math.isnan(time) else f'{time:.0f}'} ({runs.labels[label]})"
+        for time, label in zip(times, preferred, strict=True)
+    )
 
 
 def _told(chosen: Group) -> str:

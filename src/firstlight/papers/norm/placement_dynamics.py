@@ -35,6 +35,10 @@ __all__ = ["placement_figure"]
 
 Results = Mapping[str, Any]
 _WHERE = "appendix G.2"
+_UNEVEN = (
+    "four classes of animals, three of vehicles: a start that guesses animals alone is nearly at 60 % at birth, and "
+    "only those that prefer vehicles are slow"
+)
 
 
 def placement_figure(experiment: str, split: str) -> PaperFigure:
@@ -70,7 +74,7 @@ def _on_vehicles(results: Results, *, split: str) -> Sequence[Statement]:
     said = []
     for norm in ("batch", "layer"):
         said.append(_spread_falls(results, norm))
-        said += _by_placement(results, norm, split)
+        said += _by_placement(results, norm, split, because=_UNEVEN)
         said.append(no_prejudiced_start(results, f"{norm}-after", _WHERE))
     return said
 
@@ -98,13 +102,13 @@ def _in_deep_networks(results: Results, *, split: str) -> Sequence[Statement]:
     return said
 
 
-def _by_placement(results: Results, norm: str, split: str) -> list[Statement]:
+def _by_placement(results: Results, norm: str, split: str, *, because: str = "") -> list[Statement]:
     """The gap after a prejudiced start, and what moving the norm gains."""
     before, after = (f"{norm}-before", "prejudiced"), (f"{norm}-after", "neutral")
     return [
         gap_at_onset(results, before[0], _WHERE, split=split),
         less_gap_behind(results, before, after, _WHERE, split=split),
-        convergence_apart(results, before, after, _WHERE, split=split),
+        convergence_apart(results, before, after, _WHERE, split=split, because=because),
     ]
 
 
