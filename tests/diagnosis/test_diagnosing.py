@@ -124,3 +124,43 @@ def test_mistakes_are_told(synthetic, options, text):
         fl.diagnose(synthetic(), **options)
     with pytest.raises(UsageError, match=r"diagnose\(profile\): expected a Profile, got NoneType"):
         fl.diagnose(None)
+
+
+@pytest.mark.parametrize(
+    ("norms", "behind", "normed", "center", "missing"),
+    [
+        (None, "", "", 1.0, set()),  # never asked
+        (0, "", "", 1.0, {"norm_after_activation"}),
+        (1, "2", "", 1.0, set()),
+        (1, "", "0", 1.0, {"norm_after_activation"}),
+        (2, "", "0", 1.0, set()),  # nobody knows where the other one stands
+        (1, "2", "", 0.0, {"data_centering"}),
+        (0, "", "", 0.0, {"norm_after_activation", "data_centering"}),
+    ],
+)
+def test_remedies_with_nothing_to_change_are_left_out(synthetic, norms, behind, normed, center, missing):
+    profile = synthetic(
+        {"center_variance": 9.0 * SPREAD},
+        {"logit_center_variance": 9.0 * SPREAD[:, 0]},
+        coordinates={
+            "kind": ["norm" if norms else "dense", *["dense"] * 12],
+            "activation_behind": [behind, *[""] * 12],
+            "activation_normed": [normed, *[""] * 12],
+        },
+        scalars={
+            **({} if norms is None else {"norms": norms}),
+            "input_center_variance": center,
+            "input_data_variance": 1.0,
+        },
+    )
+    finding = fl.diagnose(profile)["deep-prejudice"]
+    assert finding.found
+    every = {"norm_after_activation", "activation_shift", "data_centering", "seed_choice"}
+    assert set(finding.remedies) == every - missing
+
+
+def test_remedies_of_what_theory_predicts():
+    for norm, there in ((None, False), ("layer", True)):
+        found = fl.diagnose(fl.predict(fl.Blueprint.mlp(depth=20, norm=norm)))["deep-prejudice"]
+        assert found.found
+        assert ("norm_after_activation" in found.remedies) == there

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from firstlight.diagnosis.applicable import with_applicable_remedies
 from firstlight.diagnosis.checks.every import CHECKS
 from firstlight.diagnosis.comparing import compare
 from firstlight.diagnosis.evidence import Evidence
@@ -58,7 +59,8 @@ def diagnose(
     chosen = as_policy(policy)
     level = chosen.level or level
     evidence = Evidence(profile, chosen.table(), level, theory, other_mode)
-    findings = chosen.applied(finding for check in CHECKS for finding in check.judge(evidence))
+    found = [finding for check in CHECKS for finding in check.judge(evidence)]
+    findings = chosen.applied(with_applicable_remedies(found, evidence))
     return Diagnosis(
         findings,
         prognosticate(evidence, findings),

@@ -307,10 +307,16 @@ def _profile(
             **(_mean_std_ratio(seen) if "gamma" in setting.asked else {}),
             **{f"{name}_init": variable("init", values) for name, values in seen.whole.items()},
             **{name: variable((), value) for name, value in data.items()},
+            **({"norms": variable((), float(_norms(setting)))} if "structure" in setting.asked else {}),
         },
         kinds=["norm" if kind == "channel norm" else kind for kind in kinds],
         coordinates=_structure(setting) if "structure" in setting.asked else None,
     )
+
+
+def _norms(setting: Setting) -> int:
+    """Calls of norms in one pass, observed or not."""
+    return sum(tap.kind in ("norm", "channel norm") for tap in setting.plan.ran)
 
 
 def _structure(setting: Setting) -> dict[str, Variable]:
