@@ -9,9 +9,9 @@ import torch
 from firstlight.data.samples import Samples
 from firstlight.measurement.simulating import simulate
 from firstlight.models.pathology_nets import batch_norm_residual_net, vanilla_net
+from firstlight.papers.jackknife import jackknife
 from firstlight.papers.moments.diffusion import noise_diffusion, signal_diffusion
 from firstlight.papers.moments.simulations import along, fresh_batches
-from firstlight.papers.moments.spreads import jackknife
 
 WIDTH, DEPTH, NETS = 100, 8, 600
 

@@ -18,9 +18,9 @@ from torch import nn
 from firstlight.data.gaussian import gaussian_noise
 from firstlight.measurement.seeding import initialization_seed, seeded, stream
 from firstlight.papers.figure import PaperFigure
+from firstlight.papers.jackknife import mean_and_error
 from firstlight.papers.variance.relu_nets import (
     finite_sample,
-    mean_and_error,
     measured_widths,
     preactivations,
     profiles_by_width,

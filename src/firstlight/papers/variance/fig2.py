@@ -22,10 +22,10 @@ from firstlight.measurement.seeding import data_seed, stream
 from firstlight.models.all_cnn import all_cnn_c
 from firstlight.models.unets import u_net
 from firstlight.papers.figure import PaperFigure
+from firstlight.papers.jackknife import bounded, mean_and_error
 from firstlight.papers.variance.position_ratios import position_ratios
 from firstlight.papers.variance.relu_nets import (
     finite_sample,
-    mean_and_error,
     measured_widths,
     preactivations,
     profiles_by_width,
@@ -148,19 +148,13 @@ def _of_widths(results: Mapping[str, Any]) -> list[Statement]:
     }
     said = []
     for width, ratios in last.items():
-        value, error = mean_and_error(ratios / bound)
         said.append(
-            Statement(
+            bounded(
                 "theory bounds the ratio of finite networks (section 3.2): r over theory at the last layer, "
                 f"width {width}",
                 "<",
                 1.0,
-                value,
-                error,
-                because="below, but by less than three standard errors: at this width the gap is as small as the "
-                "scatter of so few networks"
-                if 0 <= 1 - value < 3 * error
-                else "",
+                ratios / bound,
             )
         )
     for narrow, wide in zip(list(last)[:-1], list(last)[1:], strict=True):

@@ -11,7 +11,6 @@ Theory is for infinitely many inputs. With T of them, the sample mean of a unit 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -31,7 +30,6 @@ from firstlight.theory.predicting import predict
 
 __all__ = [
     "finite_sample",
-    "mean_and_error",
     "measured_widths",
     "preactivations",
     "profiles_by_width",
@@ -111,12 +109,3 @@ def profiles_by_width(results: Mapping[str, Any]) -> dict[int, Profile]:
     """What ``measured_widths`` made, by width, the narrowest first."""
     widths = (int(name.removeprefix("width-")) for name in results if name.startswith("width-"))
     return {width: results[f"width-{width}"] for width in sorted(widths)}
-
-
-def mean_and_error(values: Array) -> tuple[float, float]:
-    """Mean over networks and its standard error.
-
-    >>> mean_and_error(np.array([1.0, 3.0]))
-    (2.0, 1.0)
-    """
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
