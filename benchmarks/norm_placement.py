@@ -172,7 +172,7 @@ def gradients() -> list[dict[str, Any]]:
 
 def training() -> list[dict[str, Any]]:
     samples = data.load("cifar10:c2-b", samples=4000, flatten=True)
-    x, y = samples.inputs.flatten(1), samples.targets.long()
+    x, y = samples.inputs.flatten(1), samples.labels.long()
     rows = []
     for norm, placement in CASES:
         by_rate = {}

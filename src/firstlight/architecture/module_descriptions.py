@@ -26,6 +26,7 @@ from firstlight.architecture.layers import (
     PositionPool,
     Unmodelled,
 )
+from firstlight.architecture.shaped_activations import ShapedActivation
 from firstlight.architecture.torch_activations import Elementwise, ShiftedReLU, recognise
 from firstlight.errors import UsageError
 
@@ -106,6 +107,7 @@ def is_known(module: nn.Module) -> bool:
             nn.RMSNorm,
             nn.GroupNorm,
             Elementwise,
+            ShapedActivation,
             ShiftedReLU,
         ),
     )

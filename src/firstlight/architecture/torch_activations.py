@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional
 
 from firstlight.architecture.activation_registry import defaults, lookup
 from firstlight.architecture.activations import ActivationFunction
+from firstlight.architecture.shaped_activations import ShapedActivation, shaped
 from firstlight.errors import ModelError
 
 __all__ = ["Elementwise", "ShiftedReLU", "as_module", "recognise", "recognise_call"]
@@ -185,6 +187,12 @@ def recognise_call(function: Callable[..., Any], keywords: dict[str, Any]) -> Ac
 def _recognise_module(module: nn.Module) -> ActivationFunction | None:
     if isinstance(module, Elementwise):
         return recognise(module.function)
+    if isinstance(module, ShapedActivation):
+        inner = _recognise_module(module.activation)
+        if inner is None or module.shift.numel() > 1:
+            return None
+        numbers = {name: float(getattr(module, name)) for name in ("shift", "leak", "scale")}
+        return replace(shaped(inner, **numbers), source=module)
     if isinstance(module, nn.PReLU):
         slopes = module.weight.detach().double()
         return (

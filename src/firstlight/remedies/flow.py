@@ -17,6 +17,7 @@ import numpy as np
 from torch import fx, nn
 
 from firstlight.architecture.activation_callables import from_callable
+from firstlight.architecture.shaped_activations import ShapedActivation
 from firstlight.architecture.torch_activations import recognise
 from firstlight.errors import FirstlightError
 from firstlight.measurement.kinds import kind_of
@@ -150,6 +151,8 @@ def kind_of_slot(module: nn.Module) -> str:
         return "norm"
     if isinstance(module, _NO_ACTIVATIONS):
         return "other"
+    if isinstance(module, ShapedActivation):
+        return "activation"
     if isinstance(module, nn.Identity):
         return "pass"
     if isinstance(module, nn.Flatten):

@@ -11,6 +11,7 @@ only for the module whose flow is being followed: a part that asks some is looke
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -260,7 +261,12 @@ def flow_of(graph: fx.Graph, module: nn.Module, address: str, inside: str = "") 
 
 def _is_argument(node: fx.Node) -> bool:
     first = node.args[0] if node.args else None
-    return isinstance(first, fx.Node) and first.op == "placeholder" and not _owner(node)
+    return (
+        node.target is operator.getitem
+        and isinstance(first, fx.Node)
+        and first.op == "placeholder"
+        and not _owner(node)
+    )
 
 
 def _asks_shape(node: fx.Node) -> bool:

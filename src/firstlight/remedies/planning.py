@@ -22,7 +22,7 @@ from firstlight.remedies.norm_widths import before_map, behind_map
 from firstlight.remedies.placing import Decision, Wish, decisions
 from firstlight.remedies.recording import recorded
 
-__all__ = ["Plan", "planned"]
+__all__ = ["Plan", "planned", "separate_functions"]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Plan:
 def planned(model: nn.Module, wish: Wish, layers: str | Iterable[str] | None, example: Any) -> Plan:
     """Decide for every norm, or for those that ``layers`` names, on copies of the model."""
     studied = copy.deepcopy(model)
-    _separate_functions(studied)
+    separate_functions(studied)
     seen, failed = flows(studied)
     unseen = [
         slot for slot in _norms(model) if not any(call.slot == slot for flow in seen for call in flow.calls)
@@ -57,7 +57,7 @@ def planned(model: nn.Module, wish: Wish, layers: str | Iterable[str] | None, ex
     plan = Plan(seen)
     if example is not None and any(_inside(slot, failed) is not None for slot in unseen):
         running = copy.deepcopy(model)  # a forward that ran on symbols may have left some of them behind
-        _separate_functions(running)
+        separate_functions(running)
         flow = recorded(running, example_batch(example, running))
         flow.calls = [
             call for call in flow.calls if _inside(f"{call.slot or call.caller}.", failed) is not None
@@ -119,7 +119,7 @@ def _shared(model: nn.Module) -> dict[str, str]:
     return shared
 
 
-def _separate_functions(model: nn.Module) -> None:
+def separate_functions(model: nn.Module) -> None:
     """Give every slot an object of its own where an object without state stands in several (``self.act = act``)."""
     seen: set[int] = set()
     for module in list(model.modules()):

@@ -109,6 +109,22 @@ _ALL = (
         "Francazi et al. 2026",
     ),
     Remedy(
+        "activation_shift",
+        "subtract from every activation its mean",
+        "structure",
+        "firstlight.remedies.activation_shift",
+        True,
+        "Francazi et al. 2024",
+    ),
+    Remedy(
+        "activation_shaping",
+        "shape every activation so that theory predicts a chosen bias",
+        "structure",
+        "firstlight.remedies.activation_shaping",
+        True,
+        "Francazi et al. 2024",
+    ),
+    Remedy(
         "data_centering",
         "subtract the mean of the data, or the constant that gives a chosen bias",
         "data",
