@@ -143,7 +143,7 @@ def test_spreads_are_told_apart_and_from_counting_noise(seed):
 
 
 def test_two_figures_of_one_experiment_share_their_runs(tmp_path):
-    settings = {**SETTINGS["gaussian"]["smoke"], "samples": 32}
+    settings = {**SETTINGS["gaussian"]["smoke"], "looked_at": 40}
     made = [Work(key, settings, 0, tmp_path / key, tmp_path / "shared") for key in ("first", "second")]
     results = filtered_runs(made[0], NORMED)
     again = filtered_runs(made[1], NORMED)

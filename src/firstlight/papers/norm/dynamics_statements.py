@@ -240,8 +240,15 @@ def _gap_at_onset(
         NEUTRAL,
         measured,
         stderr,
-        because=_MISSING if runs is None else f"{runs.runs} runs",
+        because=_MISSING if runs is None else _turns(runs, split),
     )
+
+
+def _turns(runs: Trajectory, split: str) -> str:
+    """How many runs, and how often the class that they prefer changes from record to record."""
+    signs = np.sign(runs.quantity("class_gap", split=split).values)
+    changes = (signs[:, 1:] * signs[:, :-1] < 0).sum(1)
+    return f"{runs.runs} runs; from record to record the sign of the gap changes {changes.mean():.1f} times on average"
 
 
 def _gap_areas(results: Results, name: str, kind: str, *, split: str) -> Measured:

@@ -54,6 +54,9 @@ _SMOKE = {
 }
 
 
+_WHOLE: Mapping[str, Any] = {"samples": None, "test_samples": None}
+
+
 def _scales(data: str, model: Mapping[str, Any], **small: Any) -> dict[str, dict[str, Any]]:
     base = {"data": data, **model}
     return {
@@ -64,13 +67,13 @@ def _scales(data: str, model: Mapping[str, Any], **small: Any) -> dict[str, dict
 
 
 SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "gaussian": _scales("gaussian", _SHALLOW, samples=6144, test_samples=1000, epochs=80, runs=3),
+    "gaussian": _scales("gaussian", _SHALLOW, **_WHOLE, looked_at=4096, epochs=24, runs=3),
     "c2-b": _scales(
         "c2-b", _SHALLOW, samples=2048, test_samples=1000, epochs=60, runs=3, redraws=150, least_draws=150
     ),
     "even-odd": _scales("even-odd", _SHALLOW, samples=3072, test_samples=1000, epochs=50, runs=3),
     "gaussian-deep": _scales(
-        "gaussian", _DEEP, samples=2048, test_samples=1000, epochs=40, runs=3, redraws=150, least_draws=150
+        "gaussian", _DEEP, **_WHOLE, looked_at=2048, epochs=4, runs=3, redraws=150, least_draws=150
     ),
 }
 """By experiment and scale."""
@@ -79,14 +82,16 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 def departures(experiment: str) -> dict[str, tuple[str, ...]]:
     """How the small scale is not the paper's, in a sentence."""
     small, paper = SETTINGS[experiment]["small"], SETTINGS[experiment]["paper"]
-    shorter = "" if small["epochs"] == paper["epochs"] else f" instead of {paper['epochs']}"
-    return {
-        "small": (
-            f"{small['samples']:,} training points (drawn from all), {small['epochs']} epochs{shorter}, up to "
-            f"{small['runs']} runs of each group, {small['redraws']} draws without a find end the search (paper's "
-            f"program: {paper['redraws']}); learning rate and batch size are the paper's",
-        )
-    }
+    said = [
+        f"{small['epochs']} epochs instead of {paper['epochs']}, up to {small['runs']} runs of each group, "
+        f"{small['redraws']} draws without a find end the search (paper's program: {paper['redraws']}); learning rate "
+        "and batch size are the paper's"
+    ]
+    if small["samples"] is not None:
+        said.append(f"{small['samples']:,} training points, drawn from all")
+    if "looked_at" in small:
+        said.append(f"starts and records are counted on {small['looked_at']:,} of the training points")
+    return {"small": tuple(said)}
 
 
 def filtered_runs(work: Work, networks: Iterable[str]) -> dict[str, Any]:
@@ -144,6 +149,7 @@ def _births(work: Work, name: str, load: Loader) -> Arrays:
         neutral_below=NEUTRAL,
         prejudiced_above=PREJUDICED,
         redraws=work["redraws"],
+        max_samples=work.settings.get("looked_at"),
         least_draws=work["least_draws"],
         seed=work.seed,
         progress=work.progress,
@@ -178,6 +184,7 @@ def _runs(work: Work, name: str, rate: float, births: Arrays, load: Loader) -> T
         test=load(False),
         recipe=Recipe(rate=rate, batch_size=work["batch_size"], epochs=work["epochs"]),
         runs=sorted(numbers),
+        evaluation_samples=work.settings.get("looked_at"),
         seed=work.seed,
         progress=work.progress,
     )
