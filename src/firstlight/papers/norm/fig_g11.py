@@ -208,7 +208,8 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
                     wide,
                     narrow,
                 ),
-                "runs that do not reach the accuracy count as if they did at the last step, which shortens the delay",
+                "training slows with the moved norm too, and runs that do not reach the accuracy count as if they did "
+                "at the last step",
             )
         )
     return said
