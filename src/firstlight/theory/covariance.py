@@ -10,9 +10,13 @@ Each rule in ``rules/`` is written once, in these moves.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import numpy as np
 
 from firstlight.architecture.layers import AdaptivePool, Convolution, Norm, PositionPool
 from firstlight.theory.kernels.kernel import Kernel
@@ -73,6 +77,19 @@ class Covariance(ABC):
     @abstractmethod
     def shrink(self, size: int) -> Self:
         """Average over K units of one layer: the common part stays, the rest of K and D fall by K."""
+
+    def gained(self, move: Callable[[Self], Self]) -> tuple[Self, Number]:
+        """The state after a move, and the logarithm of the factor by which the move multiplies noise.
+
+        Batch norm of one or two directions of data makes noise infinite; what then follows is asked of unit noise.
+        """
+        after = move(self)
+        noise = self.log_noise
+        endless = noise == math.inf if isinstance(noise, float) else bool(np.isposinf(noise).any())
+        if not endless:
+            return after, after.log_noise - noise
+        quiet: Self = replace(cast(Any, self), log_noise=np.zeros_like(noise))
+        return after, move(quiet).log_noise
 
     # What follows concerns units that stand at positions (of a picture, of a sequence); most states have none.
 

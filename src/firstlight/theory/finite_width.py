@@ -125,7 +125,8 @@ def _elasticity(kernel: Kernel, log_q: Array) -> Array:
     step = 1e-4
     above, below = (np.asarray(kernel.mean_square(np.exp(log_q + move))) for move in (step, -step))
     alive = (above > 0) & (below > 0)
-    return np.where(alive, np.log(np.where(alive, above / below, 1.0)) / (2 * step), 0.0)
+    above, below = np.where(alive, above, 1.0), np.where(alive, below, 1.0)
+    return np.asarray(np.log(above / below) / (2 * step))
 
 
 def _relative_variance(kernel: Kernel, log_q: Array) -> Array:

@@ -107,9 +107,11 @@ class Population(Covariance):
         log_q = self.log_total
         inside = min(max(log_q, -LIMIT), LIMIT) if isinstance(log_q, float) else np.clip(log_q, -LIMIT, LIMIT)
         q = exponential(inside)
-        mean, spread_slope, data_slope = kernel.transfer(
-            q, exponential(self.log_spread - log_q), exponential(self.log_data - log_q)
-        )
+        if isinstance(log_q, float) and log_q == ZERO:  # a unit that is 0 on all data has neither c nor ρ
+            parts: tuple[Number, Number] = (1.0, 0.0)
+        else:
+            parts = exponential(self.log_spread - log_q), exponential(self.log_data - log_q)
+        mean, spread_slope, data_slope = kernel.transfer(q, *parts)
         log_common = logarithm(mean * mean)
         if not isinstance(log_q, float) or inside != log_q:
             log_common = _continued(log_common, log_q, inside, kernel)
@@ -148,7 +150,7 @@ def population_of_inputs(mean: float, variance: float) -> Population:
 
     Their law is not assumed to be Gaussian: an activation that reads the inputs directly has no population rule.
     """
-    return Population(logarithm(float(mean) ** 2), ZERO, logarithm(float(variance)), 0.0)
+    return Population(2 * logarithm(abs(float(mean))), ZERO, logarithm(float(variance)), 0.0)
 
 
 def _continued(log_common: Number, log_q: Number, inside: Number, kernel: Kernel) -> Number:

@@ -16,6 +16,7 @@ import numpy as np
 from firstlight.architecture.activations import ActivationFunction, activation
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import Dense, Norm, Residual, walk
+from firstlight.architecture.perceptron import whole_number
 from firstlight.errors import UsageError, one_of
 from firstlight.results.guess_law import GuessLaw
 from firstlight.results.guesses import Guesses
@@ -35,9 +36,11 @@ from firstlight.theory.rows import INCREMENTS, coverage_of, increments_of
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["METHODS", "kernels_by", "predict"]
+__all__ = ["METHODS", "NO_LABELS", "kernels_by", "predict"]
 
 METHODS = ("auto", "closed_form", "hermite", "quadrature")
+
+NO_LABELS = "one output: there are no labels to choose between, so no guesses are predicted"
 
 
 def predict(
@@ -94,6 +97,8 @@ def predict(
         )
     if method not in METHODS:
         raise one_of("predict(method)", method, METHODS)
+    if samples is not None:
+        samples = whole_number("predict(samples)", samples)
     law = _law(blueprint, batch_size, batch_law)
     kernels = kernels_by(method)
     inputs = population_of_inputs(blueprint.input_mean, blueprint.input_variance)
@@ -120,7 +125,7 @@ def predict(
     last = steps[-1].layer if steps else None
     known = isinstance(last, Dense) and not math.isnan(log_gamma)
     guesses = None
-    if known and blueprint.classes is not None:
+    if known and blueprint.classes is not None and blueprint.classes > 1:
         guesses = Guesses.from_law(
             GuessLaw(gamma=_saturating(log_gamma), labels=blueprint.classes, log_gamma=log_gamma),
             samples=samples,
@@ -211,6 +216,8 @@ def _notes(blueprint: Blueprint, law: MinibatchLaw | None) -> tuple[str, ...]:
         notes.append(f"no layer is a batch norm, so the batch size of {law.batch_size} changes nothing")
     elif law is not None:
         notes.append(f"batch norm over mini-batches of {law.batch_size}, {law.variant.replace('_', ' ')} law")
+    if blueprint.classes == 1:
+        notes.append(NO_LABELS)
     if blueprint.input_variance == 0:
         notes.append(
             "input variance 0: all data points are one, so γ is infinite and the sensitivity undefined"

@@ -35,6 +35,7 @@ from firstlight.architecture.layers import (
     Residual,
     walk,
 )
+from firstlight.architecture.perceptron import number, whole_number
 from firstlight.errors import DataError, UsageError, one_of
 from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import Variable, variable
@@ -57,7 +58,7 @@ from firstlight.theory.dataset.landmarks import Landmarks, choose_landmarks
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
-from firstlight.theory.predicting import METHODS
+from firstlight.theory.predicting import METHODS, NO_LABELS
 from firstlight.theory.propagation import Kernels, Step, backward, propagate, steps_in_order
 from firstlight.theory.readout import read_out, read_out_of_factor
 from firstlight.theory.rows import INCREMENTS, coverage_of, increments_of
@@ -66,6 +67,7 @@ __all__ = ["covariance_of_outputs", "points_of", "predict_on"]
 
 Array = NDArray[np.float64]
 
+POSITIONS = ("auto", "pairs", "same")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -129,6 +131,22 @@ def predict_on(
         )
     if width not in ("infinite", "finite"):
         raise one_of("predict(width)", width, ("infinite", "finite"))
+    if positions not in POSITIONS:
+        raise one_of("predict(positions)", positions, POSITIONS)
+    seed = whole_number("predict(seed)", seed, least=0)
+    inits = whole_number("predict(inits)", inits, least=2)
+    memory = number("predict(memory)", memory, above=0.0)
+    if samples is not None:
+        samples = whole_number("predict(samples)", samples, least=2)
+    if draws is not None:
+        draws = whole_number("predict(draws)", draws)
+    if batch_size is not None:
+        batch_size = whole_number(
+            "predict(batch_size)",
+            batch_size,
+            least=2,
+            hint="batch norm of one point is 0 whatever the point, because it is its own mean",
+        )
     points = points_of(data, blueprint, samples)
     images = images_of(_array_of(data)[:samples], blueprint.layers)
     if width == "finite":
@@ -229,6 +247,7 @@ def predict_on(
             },
             notes=(
                 *_notes(rows, nothing, batch_size, normalized),
+                *((NO_LABELS,) if labels == 1 else ()),
                 *(_landmark_notes(chosen, len(points), check) if chosen is not None else ()),
                 *(_picture_notes(rows, held, batch_size) if held is not None else ()),
             ),
@@ -299,13 +318,26 @@ def _array_of(data: Any) -> Array:
     if isinstance(held, tuple | list) and len(held) == 2 and hasattr(held[0], "shape"):
         held = held[0]
     if hasattr(held, "detach"):
-        held = held.detach().cpu().numpy()
+        held = held.detach().cpu()
+        held = (held.double() if held.is_floating_point() else held).numpy()
     if not hasattr(held, "__array__") and not isinstance(held, list | tuple):
         raise UsageError(
             f"predict(data): expected an array or tensor (n, …), a pair (inputs, labels) or a sample set, "
             f"got {type(data).__name__}; draw one batch from a loader first"
         )
-    points = np.asarray(held, dtype=np.float64)
+    if np.ma.isMaskedArray(held):
+        raise DataError(
+            "predict(data): expected every coordinate of every point, got a masked array; "
+            "leave the masked points out, or fill them"
+        )
+    try:
+        points = np.asarray(held)
+        if points.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        points = points.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        kind = np.asarray(held, dtype=object if isinstance(held, list | tuple) else None).dtype
+        raise DataError(f"predict(data): expected real numbers, got {kind} ({error})") from None
     if points.ndim < 2 or len(points) < 2:
         raise DataError(f"predict(data): expected two points or more, (n, …), got shape {points.shape}")
     return points
@@ -454,9 +486,12 @@ def _described(data: Any, inputs: Array) -> str:
 
 
 def _mean_log(value: Any) -> float:
-    """One number a point, averaged; a point that is nothing has none."""
+    """One number a point, averaged; a point that is nothing has none, unless no point has one."""
     values = np.atleast_1d(np.asarray(value, dtype=float))
-    return log_mean_exp(values[~np.isposinf(values)]) if not np.isnan(values).any() else math.nan
+    if np.isnan(values).any():
+        return math.nan
+    endless = np.isposinf(values)
+    return math.inf if endless.all() else log_mean_exp(values[~endless])
 
 
 def _correlations(matrix: Array) -> list[float]:

@@ -256,6 +256,8 @@ class ComposedGram(Gram):
         """M_a²/K_aa, the same for all points."""
         assert self.common is not None
         at = int(np.argmax(self.scales))
+        if self.scales[at] == 0:
+            return 0.0  # of points that are all nothing
         return float(self.common[at] / self.scales[at]) ** 2
 
 

@@ -30,11 +30,12 @@ from firstlight.architecture.layers import (
     Unmodelled,
     walk,
 )
-from firstlight.errors import CouldNotError, UsageError
+from firstlight.errors import CouldNotError
 from firstlight.results.guesses import Guesses
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Coverage, CoverageEntry, Provenance
 from firstlight.theory.dataset.gram import batches_of
+from firstlight.theory.predicting import NO_LABELS
 from firstlight.theory.readout import factor
 
 __all__ = ["profile_of_networks"]
@@ -54,8 +55,6 @@ def profile_of_networks(
         batch_size: Batch norm takes consecutive batches of this size.
         seed: Names the networks.
     """
-    if inits < 2:
-        raise UsageError(f"predict(inits): expected 2 networks or more, got {inits}")
     for layer in walk(blueprint.layers):
         if isinstance(layer, Convolution | Unmodelled):
             raise CouldNotError(
@@ -64,7 +63,7 @@ def profile_of_networks(
             )
     rows = [layer for layer in _in_order(blueprint.layers) if isinstance(layer, Dense | Residual)]
     draw = _Network(points, batches_of(len(points), batch_size))
-    labels = blueprint.classes
+    labels = blueprint.classes if blueprint.classes != 1 else None
     center, data = np.empty((inits, len(rows))), np.empty((inits, len(rows)))
     counts = np.zeros((inits, labels or 2), dtype=np.int64)
     ties = np.zeros(inits)
@@ -89,6 +88,7 @@ def profile_of_networks(
                 f"finite width: averages over {inits} networks drawn in law, with standard errors",
                 "the norms' ε is taken as 0",
                 "gamma is a ratio of averages; gamma_median is the median of each network's own ratio",
+                *((NO_LABELS,) if blueprint.classes == 1 else ()),
             ),
         ),
         coverage=Coverage(
@@ -131,7 +131,8 @@ class _Network:
             elif isinstance(layer, Norm):
                 units = self._normalized(layer, units)
             elif isinstance(layer, Pool):
-                groups = units.reshape(len(units), -1, layer.size)
+                filled = units.shape[1] // layer.size * layer.size  # a remainder is left out, as torch does
+                groups = units[:, :filled].reshape(len(units), -1, layer.size)
                 units = groups.max(axis=2) if layer.kind == "max" else groups.mean(axis=2)
             elif isinstance(layer, Residual):
                 branch = self._through(layer.body, units, generator)

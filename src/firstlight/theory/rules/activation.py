@@ -21,5 +21,5 @@ State = TypeVar("State", bound=Covariance)
 
 def activate(state: State, kernel: Kernel, pooled: int = 1) -> tuple[State, Number]:
     """The state after an activation of Gaussian units, and the logarithm of its gain for squared gradients."""
-    after = state.average(kernel)
-    return after, after.log_noise - state.log_noise - math.log(pooled)
+    after, gain = state.gained(lambda read: read.average(kernel))
+    return after, gain - math.log(pooled)

@@ -30,9 +30,7 @@ def normalize(state: State, layer: Norm, law: MinibatchLaw | None = None) -> tup
     if reason:
         raise NoRuleError(reason)
     if layer.kind == "batch":
-        after = state.standardize_units(law)
-    elif layer.kind == "layer":
-        after = state.center_units().normalize_points()
-    else:
-        after = state.normalize_points()
-    return after, after.log_noise - state.log_noise
+        return state.gained(lambda read: read.standardize_units(law))
+    if layer.kind == "layer":
+        return state.gained(lambda read: read.center_units().normalize_points())
+    return state.gained(lambda read: read.normalize_points())
