@@ -100,7 +100,7 @@ def _draw_laws(axes: Axes, results: Mapping[str, Any], key: str) -> None:
     points = results[f"{key}-measured"].provenance.settings["samples"]
     spread = float(np.abs(measured.fractions.values[:, 0] - 0.5).max())
     share = max(1, round((1.0 if spread > 0.3 else 2 * spread) * points / 20))  # counts in a bin
-    edges = (np.arange(0, points + share + 1, share) - 0.5) / points
+    edges = (np.append(np.arange(0, points + 1 - share // 2, share), points + 1) - 0.5) / points
     shown: tuple[tuple[Guesses, str, dict[str, Any]], ...] = (
         (measured, "measured", {"fill": True, "color": "0.8"}),
         (population, "population theory", {"color": PALETTE["vermillion"], "linewidth": 1.3}),
@@ -143,9 +143,28 @@ def _fits(results: Mapping[str, Any], key: str, engine: str, says: str) -> State
         "<",
         reach,
         distance,
-        because=f"γ measured {measured.gamma[-1]:.3g} ± {measured['gamma_stderr'][-1]:.1g} at width 100, "
-        f"theory of infinite width {theory.gamma[-1]:.3g}",
+        because=f"γ measured {_told(measured)} at width 100, by theory of infinite width "
+        f"{float(theory.gamma[-1]):.3g}" + ("" if distance < reach else f"; {_reason(key, engine)}"),
     )
+
+
+def _reason(key: str, engine: str) -> str:
+    """Why a theory may miss: the networks are 100 wide, and the data are not i.i.d."""
+    name, depth, data = key.rsplit("-", 2)
+    if name == "batch-after":
+        return (
+            "batch norm over these very points leaves no centre, so only counting scatters, by the correlations "
+            "between points, which differ from those of "
+            + ("i.i.d. ones" if engine == "population" else "infinite width")
+        )
+    if depth == str(DEPTHS[-1]):
+        return "over twenty layers a width of 100 is not infinite"
+    return "the pictures are correlated" if data == "cifar10" else "100 units are not infinitely many"
+
+
+def _told(profile: Profile) -> str:
+    """γ of the output with its standard error."""
+    return f"{float(profile.gamma[-1]):.3g} ± {float(profile['gamma_stderr'][-1]):.1g}"
 
 
 def _same_law(results: Mapping[str, Any], *, depth: int, data: str) -> Statement:
@@ -160,26 +179,27 @@ def _same_law(results: Mapping[str, Any], *, depth: int, data: str) -> Statement
 
 
 def _stays(results: Mapping[str, Any], name: str, data: str) -> Statement:
-    shallow, deep = (results[f"{name}-{depth}-{data}-measured"] for depth in DEPTHS)
-    return Statement(
-        f"{TITLES[name]}, {DATA_TITLES[data]}: depth does not amplify the prejudice; γ at depth 20 − γ at depth 1 "
-        "(theorem 4.1)",
-        "=",
-        0.0,
-        float(deep.gamma[-1] - shallow.gamma[-1]),
-        math.hypot(float(deep["gamma_stderr"][-1]), float(shallow["gamma_stderr"][-1])),
-    )
+    return _by_depth(results, name, data, "=", "depth does not amplify the prejudice", "theorem 4.1")
 
 
 def _grows(results: Mapping[str, Any], name: str, data: str) -> Statement:
+    return _by_depth(results, name, data, ">", "depth amplifies the prejudice", "theorem 4.3")
+
+
+def _by_depth(
+    results: Mapping[str, Any], name: str, data: str, relation: str, says: str, where: str
+) -> Statement:
+    """How much more the favourite gets on average at depth 20 than at depth 1."""
     shallow, deep = (results[f"{name}-{depth}-{data}-measured"] for depth in DEPTHS)
+    greatest = [item.guesses.max.values for item in (deep, shallow)]
+    errors = [float(values.std(ddof=1)) / math.sqrt(len(values)) for values in greatest]
     return Statement(
-        f"{TITLES[name]}, {DATA_TITLES[data]}: depth amplifies the prejudice; γ at depth 20 − γ at depth 1 "
-        "(theorem 4.3)",
-        ">",
+        f"{TITLES[name]}, {DATA_TITLES[data]}: {says}; mean of max G_c at depth 20 − at depth 1 ({where})",
+        relation,
         0.0,
-        float(deep.gamma[-1] - shallow.gamma[-1]),
-        math.hypot(float(deep["gamma_stderr"][-1]), float(shallow["gamma_stderr"][-1])),
+        float(greatest[0].mean() - greatest[1].mean()),
+        math.hypot(*errors),
+        because=f"γ as a ratio of averages: {_told(deep)} at depth 20, {_told(shallow)} at depth 1, width 100",
     )
 
 
@@ -208,8 +228,8 @@ FIGURE = PaperFigure(
     _statements,
     scales={
         "smoke": {"samples": 60, "inits": 6},
-        "small": {"samples": 600, "inits": 400},
+        "small": {"samples": 500, "inits": 250},
         "paper": {"samples": 20_000, "inits": 5000},
     },
-    departs={"small": ("600 points of each data set and 400 initializations instead of 5,000",)},
+    departs={"small": ("500 points of each data set and 250 initializations instead of 5,000",)},
 )
