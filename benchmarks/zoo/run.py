@@ -47,8 +47,13 @@ def main() -> None:
                 if key not in verdicts:
                     verdicts[key] = audited(case, seed, options.inits)
                     print(key, file=sys.stderr, flush=True)
-                    VERDICTS.write_text(json.dumps(verdicts, indent=0, sort_keys=True) + "\n")
+                    VERDICTS.write_text(_one_line_an_audit(verdicts), encoding="utf-8")
     PAGE.write_text(page(verdicts), encoding="utf-8")
+
+
+def _one_line_an_audit(verdicts: dict[str, dict[str, Any]]) -> str:
+    lines = [f"{json.dumps(key)}: {json.dumps(verdicts[key], sort_keys=True)}" for key in sorted(verdicts)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def audited(case: Case, seed: int, inits: int) -> dict[str, Any]:
