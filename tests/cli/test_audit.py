@@ -252,3 +252,15 @@ def test_a_named_data_set_can_be_cut_to_the_models_outputs(place):
 def test_a_report_of_nothing():
     assert run("report").exit_code == 2
     assert "there is no such file" in run("report", "none.nc").stderr
+
+
+def test_remedies_are_tried_when_asked_for():
+    deep = "mlp:depth=6,width=20,inputs=12,norm=layer,placement=before"
+    asked = run("audit", deep, *DATA, "--inits", "12", "--quiet", "--no-theory", "--try-remedies", "--json")
+    trials = json.loads(asked.output)["trials"]
+    assert [item["remedy"] for item in trials if item["verdict"] == "helped"][0] in (
+        "norm_after_activation",
+        "activation_shift",
+    )
+    told = run("audit", deep, *DATA, "--inits", "12", "--quiet", "--no-theory", "--try-remedies")
+    assert "What the remedies did" in told.output

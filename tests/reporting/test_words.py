@@ -39,7 +39,6 @@ def test_no_words_without_a_check():
     assert set(WORDS) <= set(SUBJECTS)
 
 
-@pytest.mark.xfail(strict=False, reason="remedies of the parameters and the data are not there yet")
 @pytest.mark.parametrize("identifier", SUBJECTS)
 def test_every_remedy_of_a_finding_exists(identifier):
     for name in SUBJECTS[identifier].remedies:

@@ -6,7 +6,7 @@ comparison. What theory could not say is told in the notes, with the reason; it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch import nn
 
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import Norm, Unmodelled, walk
+from firstlight.auditing.trying import tried
 from firstlight.diagnosis.diagnosing import diagnose
 from firstlight.diagnosis.policies import Policy, as_policy
 from firstlight.errors import CouldNotError, DataError, ModelError
@@ -41,6 +42,7 @@ def audit(
     *,
     theory: bool = True,
     other_mode: bool = True,
+    try_remedies: bool | Iterable[str] = False,
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     **measure_options: Any,
 ) -> Diagnosis:
@@ -51,6 +53,8 @@ def audit(
         data: As for ``measure``; targets, where they come along, give the initial loss.
         theory: Predict too, and compare, where the model can be read.
         other_mode: Measure networks with batch norm in the other mode as well.
+        try_remedies: Try the remedies that the findings name (or those of these names) one by one over the same
+            initializations, and rank them by what they do to γ of the output.
         policy: What fails and what warns; see ``diagnose``.
         **measure_options: Passed on to ``measure``: ``inits``, ``seed``, ``mode``, ``max_samples``, ``redraw`` …
 
@@ -73,6 +77,10 @@ def audit(
     other = _other_mode(module, model, data, profile, options) if other_mode else None
     reference = _theory(model, module, data, profile, notes) if theory else None
     diagnosis = diagnose(profile, theory=reference, other_mode=other, policy=chosen)
+    if try_remedies:
+        diagnosis = replace(diagnosis, trials=tried(model, data, diagnosis, try_remedies, options))
+        if not diagnosis.trials:
+            notes.append("no remedy was tried: no finding names one")
     provenance = diagnosis.provenance
     return replace(diagnosis, provenance=replace(provenance, notes=(*provenance.notes, *notes)))
 

@@ -45,6 +45,9 @@ _FIRST_LOOK = 32
 @click.option("--no-theory", is_flag=True, help="Do not predict beside the measurement.")
 @click.option("--no-other-mode", is_flag=True, help="Do not measure batch norms in the other mode as well.")
 @click.option(
+    "--try-remedies", is_flag=True, help="Try what the findings name, and rank it by what it does to γ."
+)
+@click.option(
     "--out",
     type=WritablePath(REPORT),
     multiple=True,
@@ -72,6 +75,7 @@ def audit(
     policy_file: Path | None,
     no_theory: bool,
     no_other_mode: bool,
+    try_remedies: bool,
     out: tuple[Path, ...],
     junit: Path | None,
     markdown: Path | None,
@@ -95,6 +99,7 @@ def audit(
         **_renamed(measuring),
         "theory": not no_theory,
         "other_mode": not no_other_mode,
+        "try_remedies": try_remedies,
         "policy": policy,
     }
     found = [_audited(name, data, options, quiet=quiet) for name in (model, other) if name is not None]

@@ -49,6 +49,7 @@ def repair(
     max_samples: int | None = None,
     quantities: str | Iterable[str] | None = None,
     redraw: Redraw = None,
+    before: Profile | None = None,
     progress: bool = True,
     **options: Any,
 ) -> tuple[Any, Change]:
@@ -69,6 +70,7 @@ def repair(
         quantities: What is measured, as for ``measure``; by default ``"standard"``, with the gradient where weights are
             initialized anew, and what a diagnosis looks at where remedies are suggested.
         redraw: Law of the weights, as for ``measure``.
+        before: The network as it is, where it was measured already on these data with these settings.
         progress: Whether to show a bar on a terminal.
         **options: Options of the remedies; each goes to every remedy that has one of that name.
 
@@ -94,10 +96,11 @@ def repair(
         "progress": progress,
         "quantities": quantities or ("audit" if course is None else _looked_at(course)),
     }
-    before: Profile | None = None
+    if before is not None:
+        _check_before(before, inits, seed, mode)
     refused: list[Refusal] = []
     if course is None:
-        before = measure(source.given, data, redraw=redraw, **measured)
+        before = before or measure(source.given, data, redraw=redraw, **measured)
         names, refused = suggested(
             before,
             lambda names: _edits_of_last(source, Course.of(names, options, data, mode, strict=False), seed),
@@ -155,6 +158,21 @@ def apply_(model: nn.Module, remedy: str, data: Any = None, *, mode: str = "trai
             lambda working: _single(course.applied(working, f"apply_({remedy!r})", in_place=True)),
             f"apply_({remedy!r})",
         )
+
+
+def _check_before(before: Profile, inits: int, seed: int, mode: str) -> None:
+    """The interval of a difference is that of paired values."""
+    stated = before.provenance
+    for name, had, wanted in (
+        ("inits", stated.settings.get("inits"), inits),
+        ("seed", stated.seed, seed),
+        ("mode", stated.mode, mode),
+    ):
+        if had is not None and had != wanted:
+            raise UsageError(
+                f"repair(before): expected a profile of the same initializations, got {name}={had!r} before and "
+                f"{wanted!r} after; pass {name}={had!r}, or leave before out"
+            )
 
 
 def _single(applied: tuple[nn.Module, Record]) -> tuple[nn.Module, Edits]:

@@ -14,6 +14,7 @@ from firstlight.reporting.layer_tables import layer_table
 from firstlight.reporting.profile_pages import coverage_section, how_section, key_numbers, origin_of, title_of
 from firstlight.reporting.prognosis_words import prognosis_row
 from firstlight.reporting.remedy_words import Typed
+from firstlight.reporting.trial_pages import trial_section
 from firstlight.reporting.verdicts import verdict_of
 from firstlight.results.diagnosis import Diagnosis
 from firstlight.results.finding import SEVERITIES, STATUSES, Finding
@@ -85,6 +86,7 @@ def _rank(finding: Finding) -> tuple[int, int]:
 
 def _sections(diagnosis: Diagnosis) -> tuple[Section, ...]:
     sections = [
+        *((trial_section(diagnosis.trials),) if diagnosis.trials else ()),
         coverage_section(diagnosis.profile),
         Section(
             "All numbers by layer",

@@ -16,6 +16,7 @@ from firstlight.results.finding import SEVERITIES, Finding, Prognosis
 from firstlight.results.labelled import Parts
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Provenance
+from firstlight.results.trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,7 @@ class Diagnosis:
         theory: What theory says of the same network on the same data, where it can be read.
         other_mode: The same network measured in the other mode (train or eval), where it has batch norms.
         comparison: Theory against measurement.
+        trials: Remedies that were tried on it, the one that lowers γ of the output most first.
     """
 
     kind: ClassVar[str] = "diagnosis"
@@ -46,6 +48,7 @@ class Diagnosis:
     theory: Profile | None = None
     other_mode: Profile | None = None
     comparison: Comparison | None = None
+    trials: tuple[Trial, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -92,6 +95,7 @@ class Diagnosis:
             "passed": self.passed,
             "findings": [finding.to_dict() for finding in self.findings],
             "prognoses": [prognosis.to_dict() for prognosis in self.prognoses],
+            "trials": [trial.to_dict() for trial in self.trials],
             **{name: None if child is None else child.to_dict() for name, child in children.items()},
             "provenance": self.provenance.to_dict(),
             "extra": dict(self.extra),
@@ -110,6 +114,7 @@ class Diagnosis:
             attributes={
                 "findings": [finding.to_dict() for finding in self.findings],
                 "prognoses": [prognosis.to_dict() for prognosis in self.prognoses],
+                "trials": [trial.to_dict() for trial in self.trials],
                 "provenance": self.provenance.to_dict(),
                 "extra": dict(self.extra),
             },
@@ -124,6 +129,7 @@ class Diagnosis:
             tuple(Finding.from_dict(item) for item in plain["findings"]),
             tuple(Prognosis.from_dict(item) for item in plain["prognoses"]),
             provenance=Provenance.from_dict(plain["provenance"]),
+            trials=tuple(Trial.from_dict(item) for item in plain.get("trials", ())),
             extra=plain["extra"],
             **parts.children,
         )
