@@ -94,7 +94,9 @@ addEventListener("load", () => {
   const sizes = [...page.querySelectorAll("p, td, th, .y span, .x span")].map((item) =>
     parseFloat(page.defaultView.getComputedStyle(item).fontSize));
   const told = wide.map((item) => item.outerHTML.slice(0, 120));
-  tell({ scroll: page.documentElement.scrollWidth, wide: told, least: Math.min(...sizes) });
+  const heads = [...page.querySelectorAll("body.several main > section table thead th")];
+  const furthest = Math.max(0, ...heads.map((item) => item.getBoundingClientRect().right));
+  tell({ scroll: page.documentElement.scrollWidth, wide: told, least: Math.min(...sizes), furthest, heads: heads.length });
 });
 </script>"""
 
@@ -204,6 +206,13 @@ def test_a_telephone_shows_it_without_scrolling_sideways(chromium, page, tmp_pat
     assert found["wide"] == []
     assert found["scroll"] <= 390
     assert found["least"] >= 11
+
+
+def test_a_telephone_shows_both_columns_of_a_comparison(chromium, diagnosis, planted, tmp_path):
+    (tmp_path / "page.html").write_text(fl.report([planted, diagnosis], format="html"), encoding="utf-8")
+    found = answer(chromium, tmp_path, PHONE + TELL)
+    assert found["heads"] == 4  # two tables with a column for each network
+    assert found["furthest"] <= 390
 
 
 def test_it_prints_on_paper(chromium, diagnosis, tmp_path):
