@@ -96,7 +96,8 @@ addEventListener("load", () => {
   const told = wide.map((item) => item.outerHTML.slice(0, 120));
   const heads = [...page.querySelectorAll("body.several main > section table thead th")];
   const furthest = Math.max(0, ...heads.map((item) => item.getBoundingClientRect().right));
-  tell({ scroll: page.documentElement.scrollWidth, wide: told, least: Math.min(...sizes), furthest, heads: heads.length });
+  const scroll = page.documentElement.scrollWidth, least = Math.min(...sizes);
+  tell({ scroll, wide: told, least, furthest, heads: heads.length });
 });
 </script>"""
 
