@@ -111,7 +111,8 @@ def _draw_linear(axes: Axes, results: Mapping[str, Any], name: str) -> None:
 
 def _draw_logarithmic(axes: Axes, results: Mapping[str, Any], name: str) -> None:
     """Share of each count; counts beyond ten are gathered in bins that double at each second."""
-    samples = results[f"{name}-measured"].guesses.samples
+    measured = results[f"{name}-measured"].guesses
+    samples = measured.samples
     bounds = _count_bins(samples)
     places = np.sqrt(np.maximum(bounds[:-1], 0.25) * (bounds[1:] - 1).clip(0.25)) / samples
     for (label, item), style in zip(_laws(results, name), series_styles(3), strict=True):
@@ -125,7 +126,10 @@ def _draw_logarithmic(axes: Axes, results: Mapping[str, Any], name: str) -> None
             label=label,
         )
     axes.axvline(1 / CLASSES, color="0.6", linewidth=0.6)
-    axes.set(xscale="log", yscale="log", xlabel="$G_c$; the point at the far left is $G_c = 0$")
+    least = 0.3 / (measured.draws * CLASSES)  # below one class of one initialization
+    axes.set(
+        xscale="log", yscale="log", ylim=(least, 2), xlabel="$G_c$; the point at the far left is $G_c = 0$"
+    )
 
 
 def _count_bins(samples: int) -> NDArray[np.int64]:
@@ -155,6 +159,7 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
                 0.5,
                 float(empty.mean()),
                 error,
+                because="the fewer the pictures, the more classes get none",
             )
         )
         said.append(
