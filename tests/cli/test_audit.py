@@ -258,7 +258,7 @@ def test_remedies_are_tried_when_asked_for():
     deep = "mlp:depth=6,width=20,inputs=12,norm=layer,placement=before"
     asked = run("audit", deep, *DATA, "--inits", "12", "--quiet", "--no-theory", "--try-remedies", "--json")
     trials = json.loads(asked.output)["trials"]
-    assert [item["remedy"] for item in trials if item["verdict"] == "helped"][0] in (
+    assert next(item["remedy"] for item in trials if item["verdict"] == "helped") in (
         "norm_after_activation",
         "activation_shift",
     )

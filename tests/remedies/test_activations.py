@@ -193,6 +193,30 @@ def test_what_a_norm_takes_away_is_left():
             assert len(activation_shift(model, X)[1]) == 2
 
 
+class Excited(nn.Module):
+    """An activation that goes on and is multiplied by a gate made of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.squeeze, self.act, self.gate = nn.Linear(6, 6), nn.Linear(6, 6), nn.ReLU(), nn.Sigmoid()
+
+    def forward(self, x):
+        x = self.act(self.fc(x))
+        return x * self.gate(self.squeeze(x))
+
+
+def test_what_is_gated_is_shifted_and_the_gate_is_not():
+    _, edits = activation_shift(nn.Sequential(Excited(), nn.Linear(6, 2)), torch.randn(9, 6))
+    assert [edit.address for edit in edits] == ["0.act"]
+    assert [item.address for item in edits.left] == ["0.gate"]
+
+
+def test_transformer_layers_of_torch_are_named():
+    layer = nn.TransformerEncoderLayer(6, 2, 12, batch_first=True)
+    with pytest.raises(ModelError, match=r"0: TransformerEncoderLayer runs as one piece"):
+        activation_shift(nn.Sequential(layer), torch.randn(4, 3, 6))
+
+
 # Shaping
 
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 from firstlight import models
 from firstlight.errors import ModelError, UsageError
 from firstlight.remedies.norm_placement import norm_after_activation, norm_before_activation
+from firstlight.remedies.norm_types import convert_norm
 from firstlight.remedies.repairing import apply_
 from firstlight.remedies.surgery import Together, Vacated
 
@@ -656,3 +657,119 @@ def test_in_place_is_refused_where_the_model_itself_would_become_a_graph():
     with pytest.raises(ModelError, match="cannot be done in place; use the model that repair returns"):
         apply_(model, "norm_after_activation")
     assert repr(model) == shown
+
+
+# Architectures of strangers
+
+
+class AxisNorm(nn.LayerNorm):
+    """Layer norm of channels, as ConvNeXt's authors write it."""
+
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class DenselyJoined(nn.Module):
+    """norm → ReLU in place → convolution on everything that came before, joined (DenseNet)."""
+
+    def __init__(self, growth=4):
+        super().__init__()
+        self.conv0 = nn.Conv2d(3, 8, 3, padding=1)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(8 + growth * n) for n in range(3)])
+        self.relu = nn.ModuleList([nn.ReLU(inplace=True) for _ in range(3)])
+        self.convs = nn.ModuleList([nn.Conv2d(8 + growth * n, growth, 3, padding=1) for n in range(3)])
+        self.head = nn.Linear(20, 5)
+
+    def activated(self, norm, relu, x):
+        return relu(norm(x))
+
+    def forward(self, x):
+        made = [self.conv0(x)]
+        for norm, relu, conv in zip(self.norms, self.relu, self.convs, strict=True):
+            made.append(conv(self.activated(norm, relu, torch.cat(made, 1))))
+        return self.head(torch.cat(made, 1).mean((2, 3)))
+
+
+class DenselyJoinedAfter(DenselyJoined):
+    def activated(self, norm, relu, x):
+        return norm(functional.relu(x))
+
+
+class Gate(nn.Module):
+    """Squeeze and excitation."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Conv2d(channels, 2, 1), nn.Conv2d(2, channels, 1)
+        self.act, self.gate = nn.SiLU(), nn.Sigmoid()
+
+    def forward(self, x):
+        return x * self.gate(self.fc2(self.act(self.fc1(x.mean((2, 3), keepdim=True)))))
+
+
+class Inverted(nn.Module):
+    """An inverted residual with a gate (EfficientNet)."""
+
+    def __init__(self, channels):
+        super().__init__()
+        wide = 3 * channels
+        self.block = nn.Sequential(
+            nn.Sequential(nn.Conv2d(channels, wide, 1), nn.BatchNorm2d(wide), nn.SiLU(inplace=True)),
+            Gate(wide),
+            nn.Sequential(nn.Conv2d(wide, channels, 1), nn.BatchNorm2d(channels)),
+        )
+
+    def forward(self, x):
+        return x + self.block(x)
+
+
+def efficient(after=False):
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.SiLU(), Inverted(4), nn.Flatten(), nn.Linear(900, 5)
+    )
+    if after:
+        model = nn.Sequential(model[0], model[2], model[1], *model[3:])
+        first = model[3].block[0]
+        model[3].block[0] = nn.Sequential(first[0], first[2], first[1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "make_after", "names"),
+    [(DenselyJoined, DenselyJoinedAfter, "before"), (efficient, lambda: efficient(True), "after")],
+)
+def test_networks_of_strangers(make, make_after, names, seed):
+    torch.manual_seed(seed % 2**31)
+    before, reference, x = worn(make(), seed), make_after(), torch.randn(PICTURES)
+    after, edits = norm_after_activation(before)
+    reference.load_state_dict((after if names == "after" else before).state_dict())
+    assert_same_function(after, reference, x)
+    for edit in edits:
+        moved_norm = after.get_submodule(edit.now or edit.address).state_dict()
+        for key, value in before.get_submodule(edit.address).state_dict().items():
+            assert torch.equal(value, moved_norm[key])
+    assert len(edits) == (3 if make is DenselyJoined else 2)
+    back, _ = norm_before_activation(after)
+    assert_same_state(back, before)
+    assert_same_function(back, before, x)
+
+
+def test_parts_that_run_as_one_piece_are_left_whole():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    with pytest.raises(ModelError, match=r"0\.norm1: it is a part of 0 \(TransformerEncoderLayer\)"):
+        convert_norm(nn.Sequential(layer), to="rms")
+    model = nn.Sequential(layer, nn.LayerNorm(8))
+    after, edits = convert_norm(model, to="rms", example=torch.randn(2, 3, 8))
+    assert [edit.address for edit in edits] == ["1"]
+    assert {item.address for item in edits.left} == {"0.norm1", "0.norm2"}
+    with torch.no_grad():
+        assert after.eval()(torch.randn(2, 3, 8)).shape == (2, 3, 8)
+
+
+def test_a_norm_with_a_forward_of_its_own_is_no_known_norm():
+    with pytest.raises(
+        ModelError, match=r"1 \(AxisNorm\): it is no norm of torch's own .* forward of its own"
+    ):
+        convert_norm(
+            nn.Sequential(nn.Conv2d(3, 4, 1), AxisNorm(4)), to="rms", example=torch.randn(2, 3, 4, 4)
+        )

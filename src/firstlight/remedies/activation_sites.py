@@ -237,6 +237,11 @@ def _all_sites(model: nn.Module, example: Any) -> Sites:
             part = max(holding, key=len)
             sites.refused.setdefault(slot, f"{_part(part)}: {failed[part]}")
     sites.found = list(slots.values())
+    for name, module in studied.named_modules():
+        if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+            sites.left.append(
+                Left(name, f"{type(module).__name__} runs as one piece: its activation is not reached")
+            )
     return sites
 
 
@@ -270,10 +275,9 @@ def _part(address: str) -> str:
 
 
 def _gate(call: Call) -> str:
-    """Whether its value multiplies another: a gate or a weight, whose mean is its meaning."""
-    for user in call.users:
-        if user.name in _PRODUCTS:
-            return f"its value multiplies another one ({user.label})"
+    """Whether all it does is to multiply another value: a gate or a weight, whose mean is its meaning."""
+    if call.users and not call.returned and all(user.name in _PRODUCTS for user in call.users):
+        return f"its value multiplies another one ({call.users[0].label})"
     return ""
 
 

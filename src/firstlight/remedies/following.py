@@ -22,7 +22,7 @@ from firstlight.architecture.module_descriptions import is_known
 from firstlight.errors import FirstlightError
 from firstlight.remedies.flow import Call, Flow, kind_of_function, kind_of_slot
 
-__all__ = ["flow_of", "flows", "graph_of", "is_leaf", "reason_of"]
+__all__ = ["flow_of", "flows", "graph_of", "holding_whole", "is_leaf", "reason_of"]
 
 _WAYS = 16
 """Ways through one forward that are followed; a loop over data would have no end."""
@@ -58,6 +58,21 @@ def is_leaf(module: nn.Module) -> bool:
     if next(module.children(), None) is None:
         return is_known(module) or kind_of_slot(module) != "other"
     return is_known(module)
+
+
+def holding_whole(model: nn.Module, slot: str) -> str:
+    """The part that holds a slot and runs as one piece, with its class; or "" where its own forward calls the slot.
+
+    >>> holding_whole(nn.Sequential(nn.TransformerEncoderLayer(4, 2)), "0.norm1")
+    '0 (TransformerEncoderLayer)'
+    """
+    holder = slot.rpartition(".")[0]
+    while holder:
+        part = model.get_submodule(holder)
+        if next(part.children(), None) is not None and is_leaf(part):
+            return f"{holder} ({type(part).__name__})"
+        holder = holder.rpartition(".")[0]
+    return ""
 
 
 def graph_of(module: nn.Module, opened: set[str]) -> fx.Graph | str:

@@ -34,7 +34,7 @@ from firstlight.remedies.axis_norms import ChannelRMSNorm, LastAxisBatchNorm
 from firstlight.remedies.duplicating import duplicate
 from firstlight.remedies.examples import example_batch
 from firstlight.remedies.flow import Call, kind_of_slot
-from firstlight.remedies.following import flows
+from firstlight.remedies.following import flows, holding_whole
 from firstlight.remedies.norm_widths import normalized_width
 from firstlight.remedies.surgery import fill
 from firstlight.results.change import Edit, Edits, Left
@@ -45,6 +45,7 @@ NORM_TYPES = ("batch", "layer", "group", "rms", "instance", "none")
 
 _BATCH = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 _INSTANCE = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm3d}
+_TORCHS_OWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 _EPSILON = 1e-5
 """Of a norm that says none (torch's RMSNorm)."""
 
@@ -91,6 +92,10 @@ def convert_norm(
     refused: list[str] = []
     for name in wanted:
         norm = studied.get_submodule(name)
+        whole = holding_whole(studied, name)
+        if whole:
+            left.append(Left(name, f"it is a part of {whole}, which runs as one piece"))
+            continue
         if _type_of(norm) == to:
             left.append(Left(name, f"it is a {to} norm already"))
             continue
@@ -98,6 +103,8 @@ def convert_norm(
             made[name] = _converted(norm, to, groups, sites.get(name))
         except ModelError as error:
             refused.append(f"{name} ({type(norm).__name__}): {error}")
+    if not made and not refused and all("one piece" in item.reason for item in left):
+        raise ModelError(f"convert_norm: found no norm to replace: {left[0].address}: {left[0].reason}")
     if refused:
         more = f"; and {len(refused) - 6} more" if len(refused) > 6 else ""
         raise ModelError(f"convert_norm: cannot replace {'; '.join(refused[:6])}{more}; nothing was changed")
@@ -167,6 +174,8 @@ def _ranks(model: nn.Module, names: list[str], example: Any) -> dict[str, int]:
 
 
 def _type_of(norm: nn.Module) -> str:
+    if any(isinstance(norm, kind) and type(norm).forward is not kind.forward for kind in _TORCHS_OWN):
+        return "unknown"
     for kinds, name in (
         ((nn.modules.batchnorm._BatchNorm,), "batch"),
         ((nn.modules.instancenorm._InstanceNorm,), "instance"),
@@ -185,7 +194,7 @@ def _converted(norm: nn.Module, to: str, groups: int, site: _Site | None) -> nn.
         return nn.Identity()
     width = norm.channels if isinstance(norm, ChannelRMSNorm) else normalized_width(norm)
     if width is None or _type_of(norm) == "unknown":
-        raise ModelError("it is no norm of torch's own over one axis")
+        raise ModelError("it is no norm of torch's own over one axis (a forward of its own may do anything)")
     if nn.utils.parametrize.is_parametrized(norm):
         raise ModelError("it is parametrized, and another norm would lose that")
     rank = None if site is None else site.rank

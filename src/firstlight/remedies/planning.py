@@ -16,8 +16,8 @@ from torch import nn
 from firstlight.errors import ModelError
 from firstlight.measurement.selecting import chosen
 from firstlight.remedies.examples import example_batch
-from firstlight.remedies.flow import Flow, kind_of_slot, parent_of
-from firstlight.remedies.following import flows, is_leaf
+from firstlight.remedies.flow import Flow, kind_of_slot
+from firstlight.remedies.following import flows, holding_whole
 from firstlight.remedies.norm_widths import before_map, behind_map
 from firstlight.remedies.placing import Decision, Wish, decisions
 from firstlight.remedies.recording import recorded
@@ -139,12 +139,9 @@ def _inside(slot: str, failed: dict[str, str]) -> str | None:
 
 
 def _not_called(model: nn.Module, slot: str, failed: dict[str, str], example: Any) -> Decision:
-    holder = parent_of(slot)[0]
-    while holder:
-        if is_leaf(model.get_submodule(holder)):
-            kind = type(model.get_submodule(holder)).__name__
-            return Decision("left", f"it is a part of {holder} ({kind}), which runs as one piece")
-        holder = parent_of(holder)[0]
+    whole = holding_whole(model, slot)
+    if whole:
+        return Decision("left", f"it is a part of {whole}, which runs as one piece")
     part = _inside(slot, failed)
     if part is None or example is not None:
         return Decision("left", "the forward does not call it")
