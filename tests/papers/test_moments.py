@@ -9,9 +9,10 @@ import torch
 from firstlight.data.samples import Samples
 from firstlight.measurement.simulating import simulate
 from firstlight.models.pathology_nets import batch_norm_residual_net, vanilla_net
-from firstlight.papers.jackknife import jackknife
+from firstlight.papers.jackknife import bounded, jackknife
 from firstlight.papers.moments.diffusion import noise_diffusion, signal_diffusion
-from firstlight.papers.moments.simulations import along, fresh_batches
+from firstlight.papers.moments.fig5 import power_law
+from firstlight.papers.moments.simulations import Curve, along, fresh_batches
 
 WIDTH, DEPTH, NETS = 100, 8, 600
 
@@ -120,3 +121,33 @@ def test_the_jackknife_of_a_ratio_is_its_delta_method(seed):
     residual = above - ratio * below
     assert ratio == pytest.approx(above.mean() / below.mean())
     assert error == pytest.approx(residual.std(ddof=1) / below.mean() / 20, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("relation", "values", "agrees", "because"),
+    [
+        (">", [1.0, 1.1, 0.9], True, ""),
+        (">", [-1.0, 2.0, 0.5], False, "on the stated side"),
+        (">", [-1.0, -1.1, -0.9], False, "so it is"),
+        ("<", [-1.0, -1.1, -0.9], True, ""),
+        ("<", [1.0, 1.1, 0.9], False, "so it is"),
+    ],
+)
+def test_a_bound_says_why_it_does_not_hold(relation, values, agrees, because):
+    stated = bounded("a bound", relation, 0.0, np.array(values), otherwise="so it is")
+    assert stated.agrees is agrees
+    assert stated.because.startswith(because)
+    assert bool(stated.because) is not agrees
+
+
+def test_a_power_law_is_recognized():
+    depths, increment = np.array([1.0, 2.0, 5.0, 10.0, 50.0]), 1.2
+    exponent = (increment**4 - 1) / 2
+    logs = (
+        0.3 + exponent * np.log(depths) + np.array([[0.1], [-0.1]])
+    )  # two simulations, one above and one below
+    found = power_law(Curve(depths, logs), Curve(depths, np.full((2, 5), increment)))
+    assert found == pytest.approx((exponent, 0.3, exponent))
+    flatter = power_law(Curve(depths, logs / 2), Curve(depths, np.full((2, 5), increment)))
+    assert flatter[0] == pytest.approx(exponent)
+    assert flatter[2] == pytest.approx(exponent / 2)
