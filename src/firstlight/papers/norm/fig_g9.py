@@ -158,6 +158,8 @@ def _draw_law(
         fill=True,
         facecolor=style.color,
         edgecolor=style.color,
+        linestyle=style.linestyle,
+        linewidth=1.0,
         alpha=0.35,
         label=f"{name}: γ = {float(profile.gamma[-1]):.2g}",
     )
@@ -180,7 +182,7 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
                         after,
                         before,
                     ),
-                    _WHY_NO_SHIFT[family, placement],
+                    _WHY_NO_SHIFT[f"{family}-{placement}"],
                 )
             )
             said.append(
@@ -191,37 +193,27 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
                         f"Section 4 (theory): {title}, {titles[placement]}",
                         before=f"{family}-before",
                     ),
-                    _WHY_NO_FALL.get((family, placement), ""),
+                    _WHY_NO_FALL[f"{family}-{placement}"],
                 )
             )
     return said
 
 
 _WHY_NO_SHIFT = {
-    ("resnet", "after"): "γ does grow, but so few initializations do not show it in max_c G_c",
-    (
-        "resnet",
-        "behind-sums",
-    ): "it moves to the left, as the theory has it: every unit that is read is centred",
-    (
-        "swin",
-        "after",
-    ): "it moves to the left, as the theory has it; with the norm at the end of the branch, where the "
-    "paper's program has the norms of MLP-Mixer, it moves to the right",
-    ("swin", "after-branch"): "γ does grow, but so few initializations do not show it in max_c G_c",
+    "resnet-after": "γ does grow, but so few initializations do not show it in max_c G_c",
+    "resnet-behind-sums": "it moves to the left, as the theory has it: every unit that is read is centred",
+    "swin-after": "it moves to the left, as the theory has it; with the norm at the end of the branch, where the paper's "
+    "program has the norms of MLP-Mixer, γ grows instead",
+    "swin-after-branch": "γ does grow, but so few initializations do not show it in max_c G_c",
 }
 
 _WHY_NO_FALL = {
-    (
-        "resnet",
-        "after",
-    ): "the branches end in a norm in either case, and the ReLU behind the last sum has none behind "
-    "it, so the units that are read keep their centres; with the norms behind the sums γ all but vanishes",
-    (
-        "swin",
-        "after-branch",
-    ): "this norm follows a linear map, not the activation: it centres over units, not over the "
-    "data, so the units keep the centres that the GELU gave them",
+    "resnet-after": "the branches end in a norm in either case, and the ReLU behind the last sum has none behind it, so "
+    "the units that are read keep their centres; with the norms behind the sums γ all but vanishes",
+    "resnet-behind-sums": "too few initializations",
+    "swin-after": "too few initializations",
+    "swin-after-branch": "this norm follows a linear map, not the activation: it centres over units, not over the data, "
+    "so the units keep the centres that the GELU gave them",
 }
 
 FIGURE = PaperFigure(
