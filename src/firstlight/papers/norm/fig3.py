@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["FIGURE"]
 
 DATA = ("noise", "cifar10")
-DEPTHS = (1, 20)
+DEPTHS = ("shallow", "deep")
+"""One hidden layer, and as many as the settings say."""
 _CRITICAL = 1.63
 """√N times the Kolmogorov–Smirnov distance that chance exceeds once in a hundred times."""
 
 
-def _panels() -> Iterator[tuple[str, int, str, str]]:
+def _panels() -> Iterator[tuple[str, str, str, str]]:
     for name in NORMED:
         for depth in DEPTHS:
             for data in DATA:
@@ -50,10 +51,10 @@ def _compute(work: Work) -> dict[str, Profile]:
     results = {}
     for name, depth, data, key in _panels():
         points = samples[data]
-        blueprint = perceptron(name, inputs=points.shape[0], depth=depth)
+        blueprint = perceptron(name, inputs=points.shape[0], depth=1 if depth == "shallow" else work["depth"])
         made = {
             "population": partial(predict, blueprint, samples=work["samples"]),
-            "dataset": partial(predict, blueprint, data=points),
+            "dataset": partial(predict, blueprint, data=points, draws=work["draws"]),
             "measured": partial(
                 measure,
                 blueprint,
@@ -75,8 +76,9 @@ def _draw(results: Mapping[str, Any]) -> Figure:
     from matplotlib.figure import Figure
 
     with house_style():
-        figure = Figure(figsize=(7.2, 6.6), dpi=200, layout="constrained")
+        figure = Figure(figsize=(7.2, 6.6), dpi=200)
         axes = figure.subplots(4, 4, sharex=True)
+        figure.subplots_adjust(left=0.09, right=0.99, bottom=0.07, top=0.9, wspace=0.3, hspace=0.3)
         for name, depth, data, key in _panels():
             norm, _, placement = name.partition("-")
             row = 2 * DEPTHS.index(depth) + (placement == "after")
@@ -85,10 +87,10 @@ def _draw(results: Mapping[str, Any]) -> Figure:
             _draw_laws(panel, results, key)
             panel.set_title(f"{TITLES[name]}, {DATA_TITLES[data]}", fontsize=7)
             if column == 0:
-                panel.set_ylabel(f"depth {depth}\ndensity", fontsize=8)
+                panel.set_ylabel(f"depth {_layers(results, key)}\ndensity", fontsize=8)
             if row == 3:
                 panel.set_xlabel("$G_0$")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=3)
     return figure
 
 
@@ -118,14 +120,14 @@ def _draw_laws(axes: Axes, results: Mapping[str, Any], key: str) -> None:
 
 
 def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
-    said = [_same_law(results, depth=1, data="noise")]
+    said = [_same_law(results, depth="shallow", data="noise")]
     for data in DATA:
         said += [
             _stays(results, "batch-before", data),
             _grows(results, "layer-before", data),
         ]
-    for name, depth, data, key in _panels():
-        where = f"{TITLES[name]}, depth {depth}, {DATA_TITLES[data]}"
+    for name, _, data, key in _panels():
+        where = f"{TITLES[name]}, depth {_layers(results, key)}, {DATA_TITLES[data]}"
         if name.endswith("after"):
             said.append(_concentrates(results[f"{key}-measured"], where))
         said.append(_fits(results, key, "population", f"{where}: the theory's curve matches (figure 3)"))
@@ -157,9 +159,14 @@ def _reason(key: str, engine: str) -> str:
             "between points, which differ from those of "
             + ("i.i.d. ones" if engine == "population" else "infinite width")
         )
-    if depth == str(DEPTHS[-1]):
-        return "over twenty layers a width of 100 is not infinite"
+    if depth == "deep":
+        return "over many layers a width of 100 is not infinite"
     return "the pictures are correlated" if data == "cifar10" else "100 units are not infinitely many"
+
+
+def _layers(results: Mapping[str, Any], key: str) -> int:
+    """Hidden layers of that network."""
+    return len(results[f"{key}-population"].gamma) - 1
 
 
 def _told(profile: Profile) -> str:
@@ -167,7 +174,7 @@ def _told(profile: Profile) -> str:
     return f"{float(profile.gamma[-1]):.3g} ± {float(profile['gamma_stderr'][-1]):.1g}"
 
 
-def _same_law(results: Mapping[str, Any], *, depth: int, data: str) -> Statement:
+def _same_law(results: Mapping[str, Any], *, depth: str, data: str) -> Statement:
     first, second = (results[f"{norm}-before-{depth}-{data}-measured"].guesses for norm in ("batch", "layer"))
     return Statement(
         "BN and LN before the ReLU have the same law in one hidden layer (section 4.1): "
@@ -189,17 +196,17 @@ def _grows(results: Mapping[str, Any], name: str, data: str) -> Statement:
 def _by_depth(
     results: Mapping[str, Any], name: str, data: str, relation: str, says: str, where: str
 ) -> Statement:
-    """How much more the favourite gets on average at depth 20 than at depth 1."""
+    """How much more the favourite gets on average in a deep network than in a shallow one."""
     shallow, deep = (results[f"{name}-{depth}-{data}-measured"] for depth in DEPTHS)
     greatest = [item.guesses.max.values for item in (deep, shallow)]
     errors = [float(values.std(ddof=1)) / math.sqrt(len(values)) for values in greatest]
     return Statement(
-        f"{TITLES[name]}, {DATA_TITLES[data]}: {says}; mean of max G_c at depth 20 − at depth 1 ({where})",
+        f"{TITLES[name]}, {DATA_TITLES[data]}: {says}; mean of max G_c over many hidden layers − in one ({where})",
         relation,
         0.0,
         float(greatest[0].mean() - greatest[1].mean()),
         math.hypot(*errors),
-        because=f"γ as a ratio of averages: {_told(deep)} at depth 20, {_told(shallow)} at depth 1, width 100",
+        because=f"γ as a ratio of averages: {_told(deep)} over many, {_told(shallow)} in one, width 100",
     )
 
 
@@ -227,9 +234,9 @@ FIGURE = PaperFigure(
     _draw,
     _statements,
     scales={
-        "smoke": {"samples": 60, "inits": 6},
-        "small": {"samples": 500, "inits": 250},
-        "paper": {"samples": 20_000, "inits": 5000},
+        "smoke": {"samples": 30, "inits": 6, "depth": 2, "draws": 100},
+        "small": {"samples": 500, "inits": 250, "depth": 20, "draws": 10_000},
+        "paper": {"samples": 20_000, "inits": 5000, "depth": 20, "draws": 100_000},
     },
     departs={"small": ("500 points of each data set and 250 initializations instead of 5,000",)},
 )
