@@ -202,18 +202,18 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
 _WHY_NO_SHIFT = {
     "resnet-after": "γ does grow, but so few initializations do not show it in max_c G_c",
     "resnet-behind-sums": "it moves to the left, as the theory has it: every unit that is read is centred",
-    "swin-after": "it moves to the left, as the theory has it; with the norm at the end of the branch, where the paper's "
-    "program has the norms of MLP-Mixer, γ grows instead",
+    "swin-after": "it moves to the left, as the theory has it; with the norm at the end of the branch, where the "
+    "paper's program has the norms of MLP-Mixer, γ grows instead",
     "swin-after-branch": "γ does grow, but so few initializations do not show it in max_c G_c",
 }
 
 _WHY_NO_FALL = {
-    "resnet-after": "the branches end in a norm in either case, and the ReLU behind the last sum has none behind it, so "
-    "the units that are read keep their centres; with the norms behind the sums γ all but vanishes",
+    "resnet-after": "the branches end in a norm in either case, and the ReLU behind the last sum has none behind it, "
+    "so the units that are read keep their centres; with the norms behind the sums γ all but vanishes",
     "resnet-behind-sums": "too few initializations",
     "swin-after": "too few initializations",
-    "swin-after-branch": "this norm follows a linear map, not the activation: it centres over units, not over the data, "
-    "so the units keep the centres that the GELU gave them",
+    "swin-after-branch": "this norm follows a linear map, not the activation: it centres over units, not over the "
+    "data, so the units keep the centres that the GELU gave them",
 }
 
 FIGURE = PaperFigure(
