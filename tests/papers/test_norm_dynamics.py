@@ -103,6 +103,16 @@ def test_without_a_find_a_statement_about_it_does_not_hold():
     assert not stated.convergence_apart(results, ("plain", "prejudiced"), ("plain", "neutral"), "here").agrees
 
 
+def test_a_number_on_the_right_side_with_a_large_error_is_said_to_be_in_doubt():
+    results = as_the_paper_says()
+    scattered = [[[0.51, 0.49], [0.7, 0.7 - gap], [0.9, 0.9]] for gap in (0.0, 0.15)]
+    results["plain-runs"] = runs_with(scattered)
+    doubtful = stated.gap_of_neutral(results, "plain", "here")
+    assert doubtful.measured < doubtful.expected
+    assert not doubtful.agrees
+    assert "too few runs to tell" in doubtful.because
+
+
 def test_a_run_that_never_settles_counts_with_the_last_step():
     results = as_the_paper_says()
     stuck = [[0.98, 0.02], [0.98, 0.02], [0.98, 0.02]]

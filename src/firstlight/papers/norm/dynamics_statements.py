@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,17 +106,20 @@ def convergence_apart(
 ) -> Statement:
     """How many steps later one group gets to 60 % than another."""
     late, early = (_settling_times(results, *item, split=split) for item in (slow, fast))
-    return Statement(
-        f"τ_0.6 is later for {_told(slow)} than for {_told(fast)}, by so many steps ({split} set; {where})",
-        ">",
-        0.0,
-        late[0] - early[0],
-        math.hypot(late[1], early[1]),
-        because=_MISSING
-        if math.isnan(late[0] - early[0])
-        else "; ".join(
-            [because] * bool(because) + [f"τ of {_told(slow)} runs: {_listed_times(results, slow, split)}"]
-        ),
+    return _weighed(
+        Statement(
+            f"τ_0.6 is later for {_told(slow)} than for {_told(fast)}, by so many steps ({split} set; {where})",
+            ">",
+            0.0,
+            late[0] - early[0],
+            math.hypot(late[1], early[1]),
+            because=_MISSING
+            if math.isnan(late[0] - early[0])
+            else "; ".join(
+                [because] * bool(because)
+                + [f"τ of {_told(slow)} runs: {_listed_times(results, slow, split)}"]
+            ),
+        )
     )
 
 
@@ -124,14 +128,16 @@ def less_gap_behind(
 ) -> Statement:
     """The initial bias is reabsorbed faster: ∫ class gap over the steps, by how many steps' worth it is greater."""
     (a, a_error), (b, b_error) = (_gap_areas(results, *item, split=split) for item in (biased, other))
-    return Statement(
-        f"the class gap costs {_told(biased)} more than {_told(other)}, summed over training in steps "
-        f"({split} set; {where})",
-        ">",
-        0.0,
-        a - b,
-        math.hypot(a_error, b_error),
-        because=_MISSING if math.isnan(a - b) else "",
+    return _weighed(
+        Statement(
+            f"the class gap costs {_told(biased)} more than {_told(other)}, summed over training in steps "
+            f"({split} set; {where})",
+            ">",
+            0.0,
+            a - b,
+            math.hypot(a_error, b_error),
+            because=_MISSING if math.isnan(a - b) else "",
+        )
     )
 
 
@@ -144,17 +150,19 @@ def more_gained(results: Results, more: str, less: str, where: str, *, split: st
         gains.append((late[0] - early[0], math.hypot(late[1], early[1])))
     (a, a_error), (b, b_error) = gains
     missing = math.isnan(a - b)
-    return Statement(
-        f"τ_0.6 gains more steps by moving {_NORMS[more]} behind the ReLU than by moving {_NORMS[less]} "
-        f"({split} set; {where})",
-        ">",
-        0.0,
-        a - b,
-        math.hypot(a_error, b_error),
-        because=_MISSING
-        if missing
-        else f"{a:.0f} and {b:.0f} steps; in one hidden layer the two norms have the same law, "
-        "so no difference is expected of them",
+    return _weighed(
+        Statement(
+            f"τ_0.6 gains more steps by moving {_NORMS[more]} behind the ReLU than by moving {_NORMS[less]} "
+            f"({split} set; {where})",
+            ">",
+            0.0,
+            a - b,
+            math.hypot(a_error, b_error),
+            because=_MISSING
+            if missing
+            else f"{a:.0f} and {b:.0f} steps; in one hidden layer the two norms have the same law, "
+            "so no difference is expected of them",
+        )
     )
 
 
@@ -167,14 +175,16 @@ def gap_outgrows_accuracy(results: Results, name: str, other: str, where: str, *
         accuracy = early.mean("accuracy", split=split).value.values
         apart = np.abs(late.quantity("accuracy", split=split).values - accuracy)
         measured, stderr = _average((gap - apart).mean(1))
-    return Statement(
-        f"{TITLES[name]}, prejudiced: its classes are further apart than its accuracy is from that of {TITLES[other]}, "
-        f"by so much on average over the records ({split} set; {where})",
-        ">",
-        0.0,
-        measured,
-        stderr,
-        because=_MISSING if math.isnan(measured) else "",
+    return _weighed(
+        Statement(
+            f"{TITLES[name]}, prejudiced: its classes are further apart than its accuracy is from that of "
+            f"{TITLES[other]}, by so much on average over the records ({split} set; {where})",
+            ">",
+            0.0,
+            measured,
+            stderr,
+            because=_MISSING if math.isnan(measured) else "",
+        )
     )
 
 
@@ -233,14 +243,16 @@ def _gap_at_onset(
         else _average(runs.quantity("class_gap", split=split).values[~runs.diverged, onset])
     )
     step = int(results[f"{name}-runs"].steps[onset])
-    return Statement(
-        f"{TITLES[name]}: {kind} starts {says} in training; accuracy of the class preferred at birth − of the other "
-        f"at step {step}, the first record where neutral runs reach 60 % ({split} set; {where})",
-        relation,
-        NEUTRAL,
-        measured,
-        stderr,
-        because=_MISSING if runs is None else _turns(runs, split),
+    return _weighed(
+        Statement(
+            f"{TITLES[name]}: {kind} starts {says} in training; accuracy of the class preferred at birth − of the "
+            f"other at step {step}, the first record where neutral runs reach 60 % ({split} set; {where})",
+            relation,
+            NEUTRAL,
+            measured,
+            stderr,
+            because=_MISSING if runs is None else _turns(runs, split),
+        )
     )
 
 
@@ -277,6 +289,16 @@ def _average(values: NDArray[np.float64] | Sequence[float]) -> Measured:
     if len(found) < 2:
         return float(found.mean()), 0.0
     return float(found.mean()), float(found.std(ddof=1) / math.sqrt(len(found)))
+
+
+def _weighed(statement: Statement) -> Statement:
+    """With a word where the number lies on the side stated, but its error is too large to tell."""
+    apart = statement.measured - statement.expected
+    right = apart > 0 if statement.relation == ">" else apart < 0
+    if statement.agrees or not right:
+        return statement
+    doubt = "on the side stated, but too few runs to tell: less than 3 standard errors from the bound"
+    return replace(statement, because="; ".join(filter(None, [statement.because, doubt])))
 
 
 def _listed_times(results: Results, chosen: Group, split: str) -> str:
