@@ -68,6 +68,10 @@ __all__ = ["covariance_of_outputs", "points_of", "predict_on"]
 Array = NDArray[np.float64]
 
 POSITIONS = ("auto", "pairs", "same")
+OWN_DEVIATION = (
+    "each unit by its own deviation (by the mean variance over units behind a pool or another norm)"
+)
+MEAN_VARIANCE = "by the mean variance over units"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -246,7 +250,13 @@ def predict_on(
                 "landmarks": chosen.number if chosen is not None else None,
             },
             notes=(
-                *_notes(rows, nothing, batch_size, normalized),
+                *_notes(
+                    rows,
+                    nothing,
+                    batch_size,
+                    normalized,
+                    OWN_DEVIATION if chosen is None and images is None else MEAN_VARIANCE,
+                ),
                 *((NO_LABELS,) if labels == 1 else ()),
                 *(_landmark_notes(chosen, len(points), check) if chosen is not None else ()),
                 *(_picture_notes(rows, held, batch_size) if held is not None else ()),
@@ -532,7 +542,7 @@ def _picture_notes(rows: Sequence[Step[Any]], held: Held, batch_size: int | None
 
 
 def _notes(
-    rows: Sequence[Step[Any]], nothing: int, batch_size: int | None, normalized: bool
+    rows: Sequence[Step[Any]], nothing: int, batch_size: int | None, normalized: bool, behind: str
 ) -> tuple[str, ...]:
     notes = [
         "infinite width; the norms' ε is taken as 0",
@@ -548,7 +558,7 @@ def _notes(
             if batch_size
             else "batch norm over all the points"
         )
-        notes.append("batch norm behind an activation divides by the mean variance over units")
+        notes.append(f"batch norm behind an activation divides {behind}")
     error = max((step.state.error for step in rows), default=0.0)
     if error:
         notes.append(f"relative standard error of V that layers behind batch norm leave: {error:.1e}")

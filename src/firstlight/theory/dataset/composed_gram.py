@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.theory.dataset.angles import AngleTable, PairHistogram, angles_of_grid
-from firstlight.theory.dataset.dense_gram import DenseGram, absolute_variances
+from firstlight.theory.dataset.dense_gram import DenseGram, absolute_variances, source_of
 from firstlight.theory.dataset.gram import Gram
 from firstlight.theory.dataset.pairs import each_block, symmetric
 from firstlight.theory.dataset.products import is_homogeneous, pair_averages
@@ -145,7 +145,7 @@ class ComposedGram(Gram):
 
     def mix(self) -> Self:
         """New Gaussian units."""
-        return replace(self, common=None, gaussian=True, observed=False)
+        return replace(self, common=None, gaussian=True, observed=False, drawn=None)
 
     def shift(self, variance: Number) -> Gram:  # type: ignore[override]
         """K + variance: the same form where all points have one size."""
@@ -155,6 +155,10 @@ class ComposedGram(Gram):
         log_total = float(np.logaddexp(self.log_scale + 2 * math.log(self.scales[0]), math.log(added)))
         kept = math.exp(self.log_scale + 2 * math.log(self.scales[0]) - log_total)
         return replace(self, scales=np.ones(self.size), log_scale=log_total, distances=self.distances * kept)
+
+    def center_data(self) -> Gram:  # type: ignore[override]
+        """H K H mixes all pairs: continue with the matrix."""
+        return self.dense().center_data()
 
     def center_units(self) -> Gram:  # type: ignore[override]
         """K − M Mᵀ: M_a is a multiple of σ_a, but for the inputs."""
@@ -168,6 +172,7 @@ class ComposedGram(Gram):
             scales=self.scales * math.sqrt(left),
             distances=self.distances / left,
             common=None,
+            drawn=None,
         )
 
     def normalize_points(self) -> Gram:  # type: ignore[override]
@@ -181,6 +186,7 @@ class ComposedGram(Gram):
             log_noise=self.log_noise - np.log(self.diagonal) - self.log_scale,
             common=None if self.common is None else self.common / self.scales,
             uniform=True,
+            drawn=None,
         )
 
     def standardize_units(self, law: MinibatchLaw | None) -> Gram:  # type: ignore[override]
@@ -208,6 +214,7 @@ class ComposedGram(Gram):
             common=scales * mean,
             distances=distances,
             gaussian=False,
+            drawn=source_of(self, kernel),
         )
 
     def add(self, branch: Gram, log_weight: Number) -> Gram:  # type: ignore[override]
@@ -236,6 +243,7 @@ class ComposedGram(Gram):
             gaussian=self.gaussian and branch.gaussian,
             observed=False,
             error=math.hypot(self.error, branch.error),
+            drawn=None,
         )
 
     def shrink(self, size: int) -> Gram:  # type: ignore[override]
@@ -249,6 +257,7 @@ class ComposedGram(Gram):
             scales=self.scales * math.sqrt(left),
             log_noise=self.log_noise - math.log(size),
             distances=self.distances / (size * left),
+            drawn=None,
         )
 
     @property

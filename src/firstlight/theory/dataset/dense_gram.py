@@ -13,16 +13,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from firstlight.architecture.activations import ActivationFunction
 from firstlight.errors import UsageError
 from firstlight.theory.dataset.gram import Gram
 from firstlight.theory.dataset.pairs import blocks, symmetric
 from firstlight.theory.dataset.products import PairAverages, is_homogeneous, pair_averages
 from firstlight.theory.kernels.kernel import Kernel
+from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.logarithms import Number, logarithm
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["DenseGram", "absolute_variances", "averaged_along"]
+__all__ = ["DenseGram", "absolute_variances", "averaged_along", "source_of"]
 
 Array = NDArray[np.float64]
 
@@ -81,6 +83,17 @@ class DenseGram(Gram):
         matrix += ones
         return self.plain(entries=matrix, scales=np.ones(self.size), log_scale=log_scale)
 
+    def center_data(self) -> DenseGram:
+        """H K H."""
+        matrix = self.matrix()
+        means = matrix.mean(axis=0)
+        matrix -= means
+        matrix -= (means - means.mean())[:, None]
+        gone = matrix.diagonal() <= 1e-14 * self.diagonal  # what is left is rounding
+        matrix[gone] = 0.0
+        matrix[:, gone] = 0.0
+        return self.plain(entries=matrix, scales=np.ones(self.size))
+
     def center_units(self) -> DenseGram:
         """K − M Mᵀ."""
         if self.common is None:
@@ -113,14 +126,20 @@ class DenseGram(Gram):
         )
 
     def standardize_units(self, law: MinibatchLaw | None) -> Gram:  # type: ignore[override]
-        """Batch norm over ``batches``: of Gaussian units exactly, of others by their mean variance."""
+        """Batch norm over ``batches``: of Gaussian units exactly, of others unit by unit or by their mean variance."""
         from firstlight.theory.dataset.standardized_gram import self_averaging, standardized
 
         if law is not None:
             raise UsageError("Gram.standardize_units: a data set has batches of its own, expected no law")
         if self.observed:
             raise NoRuleError("batch norm of the inputs themselves has no rule; standardize the data instead")
-        return standardized(self) if self.gaussian else self_averaging(self)
+        if self.gaussian:
+            return standardized(self)
+        if self.drawn is None:
+            return self_averaging(self)
+        from firstlight.theory.dataset.unit_norm import unit_by_unit
+
+        return unit_by_unit(self)
 
     def average(self, kernel: Kernel) -> Gram:  # type: ignore[override]
         """F_ab = E φ(u_a) φ(u_b)."""
@@ -142,7 +161,7 @@ class DenseGram(Gram):
 
         matrix = symmetric(self.size, block)
         np.fill_diagonal(matrix, pairs.mean_square)
-        return averaged_along(self, pairs, matrix, log_scale)
+        return replace(averaged_along(self, pairs, matrix, log_scale), drawn=source_of(self, kernel))
 
     def _greatest(self, factor: Array) -> float:
         """The greatest |c| between different points."""
@@ -187,9 +206,16 @@ class DenseGram(Gram):
         )
 
     def plain(self, **changes: object) -> DenseGram:
-        """A copy as a plain matrix, whatever made this one."""
-        fields = {name: getattr(self, name) for name in DenseGram.__dataclass_fields__ if name not in changes}
+        """A copy as a plain matrix, whatever made this one; it forgets the units before an activation."""
+        kept = (name for name in DenseGram.__dataclass_fields__ if name not in changes and name != "drawn")
+        fields = {name: getattr(self, name) for name in kept}
         return DenseGram(**{**fields, **changes})
+
+
+def source_of(before: Gram, kernel: Kernel) -> tuple[Gram, ActivationFunction] | None:
+    """What a norm that needs each unit draws from; nothing behind a max-pool."""
+    pooled = isinstance(kernel, MaxPoolKernel) and kernel.size > 1
+    return None if pooled else (before, kernel.function)
 
 
 def averaged_along(before: Gram, pairs: PairAverages, matrix: Array, log_scale: float) -> DenseGram:
@@ -203,6 +229,7 @@ def averaged_along(before: Gram, pairs: PairAverages, matrix: Array, log_scale: 
         batches=before.batches,
         error=before.error,
         seed=before.seed,
+        sampled=before.sampled,
         entries=matrix,
     )
 

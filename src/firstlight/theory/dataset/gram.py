@@ -24,6 +24,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.layers import AdaptivePool, Convolution, PositionPool
 from firstlight.theory.covariance import Covariance, NoRuleError, Spread
 from firstlight.theory.logarithms import logarithm
@@ -85,6 +86,9 @@ class Gram(Covariance):
         observed: Whether the units are the input coordinates themselves.
         error: Relative standard error of V that layers have left which had to be estimated, in quadrature.
         seed: Names the draws of sampled layers.
+        sampled: Number of layers that were sampled so far, each by draws of its own.
+        drawn: The Gaussian units behind which an activation has just stood, and that activation; for a norm that
+            needs each unit.
     """
 
     scales: Array
@@ -96,6 +100,8 @@ class Gram(Covariance):
     observed: bool = False
     error: float = 0.0
     seed: int = 0
+    sampled: int = 0
+    drawn: tuple[Gram, ActivationFunction] | None = None
 
     @property
     def size(self) -> int:

@@ -9,8 +9,9 @@ of the Gaussian y with the
   mean variance, in closed form, plus the mean of φ(ẑ_a) φ(ẑ_b) − φ(y_a) φ(y_b) over drawn units. The difference
   is small where many directions carry the variance, and its standard error is kept in the state.
 
-For units that are not Gaussian (φ → BN) each unit's variance is replaced by the mean over units: exact as the
-number of directions grows. Noise meets 1/s² with the statistics held.
+Units that are not Gaussian (φ → BN) are taken one by one in ``unit_norm.py``. Where the Gaussian units before them are
+not at hand (a pool or another norm between), each unit's variance is replaced by the mean over units: exact as
+the number of directions grows. Noise meets 1/s² with the statistics held.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["UNITS_AT_ONCE", "StandardizedGram", "self_averaging", "standardized", "whitened"]
+__all__ = ["DRAWS", "UNITS_AT_ONCE", "StandardizedGram", "self_averaging", "standardized", "whitened"]
 
 Array = NDArray[np.float64]
 
