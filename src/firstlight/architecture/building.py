@@ -109,6 +109,11 @@ def initialize(blueprint: Blueprint, module: nn.Module, generator: torch.Generat
 def _draw(
     layer: words.Dense | words.Convolution, target: nn.Module, generator: torch.Generator | None
 ) -> None:
+    if layer.centered:
+        raise ModelError(
+            f"{layer.address}: its biases are minus the means over data, which a Blueprint does not hold; build the "
+            "network without them, and apply scale_bias_initialization"
+        )
     weight, bias = target.weight, target.bias
     assert isinstance(weight, Tensor)
     weight.normal_(0.0, math.sqrt(layer.weight_variance / weight[0].numel()), generator=generator)

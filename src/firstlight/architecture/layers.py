@@ -30,7 +30,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dense:
-    """Linear layer with weights N(0, weight_variance/fan_in) and biases N(0, bias_variance)."""
+    """Linear layer with weights N(0, weight_variance/fan_in) and biases N(0, bias_variance).
+
+    Of a ``centered`` layer each bias is minus the mean of its unit over the data.
+    """
 
     address: str
     fan_in: int
@@ -38,13 +41,15 @@ class Dense:
     weight_variance: float = 2.0
     bias_variance: float = 0.0
     has_bias: bool = True
+    centered: bool = False
 
 
 @dataclass(frozen=True)
 class Convolution:
     """Convolution with weights N(0, weight_variance/fan_in), fan_in = in_channels · Π kernel / groups.
 
-    ``padding`` is what is put before and behind along each axis, by ``padding_mode`` as torch names it.
+    ``padding`` is what is put before and behind along each axis, by ``padding_mode`` as torch names it. ``centered``:
+    see ``Dense``.
     """
 
     address: str
@@ -59,6 +64,7 @@ class Convolution:
     bias_variance: float = 0.0
     has_bias: bool = True
     dilation: tuple[int, ...] = (1,)
+    centered: bool = False
 
 
 @dataclass(frozen=True)

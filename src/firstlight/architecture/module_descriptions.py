@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from firstlight.architecture.activation_callables import from_callable, identify
+from firstlight.architecture.centering import is_centered
 from firstlight.architecture.layers import (
     Activation,
     AdaptivePool,
@@ -136,9 +137,9 @@ class Describer:
                 reason = f"a {base.__name__} with a forward of its own; what it computes is not known"
                 return [Unmodelled(address, kind, reason)]
         if isinstance(module, nn.Linear):
-            return [self.dense(address, module.weight, module.bias)]
+            return [self._centered(module, self.dense(address, module.weight, module.bias))]
         if isinstance(module, _CONVOLUTIONS):
-            return [self._convolution(address, module)]
+            return [self._centered(module, self._convolution(address, module))]
         if isinstance(module, _BATCH_NORMS):
             return self._norm(address, module, "batch", module.num_features, module.eps)
         if isinstance(module, nn.LayerNorm):
@@ -160,6 +161,15 @@ class Describer:
                 self.note("dropout is described as off")
             return [Pass(address, "Dropout")]
         return [self._function_or_reason(address, module)]
+
+    def _centered(self, module: nn.Module, layer: Layer) -> Layer:
+        """The same layer; centred on the data, where its biases were set so."""
+        if isinstance(layer, Dense | Convolution) and self.bias_variance is None and is_centered(module):
+            self.note(
+                "biases that were set to minus the means over data are described as centring on any data"
+            )
+            return replace(layer, bias_variance=0.0, centered=True)
+        return layer
 
     def note(self, sentence: str) -> None:
         """Keep a sentence once."""

@@ -197,4 +197,6 @@ def _by(sizes: tuple[int, ...]) -> str:
 
 def _variances(layer: Dense | Convolution) -> str:
     bias = f"bias variance {layer.bias_variance:g}" if layer.has_bias else "no bias"
+    if layer.centered:
+        bias = "centred on the data"
     return f"weight variance {layer.weight_variance:g}, {bias}"

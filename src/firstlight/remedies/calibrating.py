@@ -31,6 +31,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from firstlight.architecture.centering import mark_centered
 from firstlight.errors import ModelError, one_of
 from firstlight.measurement.batches import Batch
 from firstlight.measurement.kinds import batch_norms
@@ -214,7 +215,8 @@ class _Calibration:
     def _copy(self) -> nn.Module:
         """Another model with the same parameters, in the mode that was asked for."""
         memo: dict[int, object] = {id(tensor): tensor for tensor in self.model.parameters()}
-        for module in self.model.modules():  # what weight norm and pruning compute before each call cannot be copied
+        for module in self.model.modules():
+            # What weight norm by a hook and pruning compute before each call cannot be copied.
             computed = [value for value in vars(module).values() if isinstance(value, Tensor)]
             memo.update({id(tensor): tensor.detach() for tensor in computed if not tensor.is_leaf})
         try:
@@ -551,6 +553,8 @@ class _Calibration:
             if key in self.excluded:
                 continue
             report.now = _mean_squares(state)
+            if self.aim.centers and item.bias() is not None and report.calls == 1 and not item.part:
+                mark_centered(item.module)
             words = f"weight × {report.factor:.4g}"
             if item.bias() is not None:
                 words += ", " + ("new bias" if key in self.created else "bias")

@@ -54,6 +54,10 @@ class Covariance(ABC):
     def shift(self, variance: Number) -> Self:
         """K_ab → K_ab + variance for all pairs: each unit gets its own constant."""
 
+    def center_data(self) -> Self:
+        """K → H K H: subtract from each unit its mean over the data."""
+        raise NoRuleError("biases that centre each unit on the data have no rule here; measure it")
+
     @abstractmethod
     def center_units(self) -> Self:
         """K_ab → K_ab − M_a M_b: subtract from each point its mean over units."""

@@ -82,6 +82,10 @@ class Population(Covariance):
         """B + variance: each unit gets its own constant."""
         return replace(self, log_spread=log_add(self.log_spread, logarithm(variance)))
 
+    def center_data(self) -> Population:
+        """M = B = 0."""
+        return replace(self, log_common=self.log_common + ZERO, log_spread=self.log_spread + ZERO)
+
     def center_units(self) -> Population:
         """M = 0."""
         return replace(self, log_common=ZERO)

@@ -32,6 +32,8 @@ def convolve(state: State, layer: Convolution) -> tuple[State, Number, Spread]:
     averaged, spread = state.convolve(layer)
     gain = logarithm(layer.weight_variance)
     after = averaged.mix().scale(gain)
-    if layer.bias_variance:
+    if layer.centered:
+        after = after.center_data()
+    elif layer.bias_variance:
         after = after.shift(layer.bias_variance)
     return after, gain + math.log(layer.out_channels / layer.in_channels), spread
