@@ -60,7 +60,8 @@ def _draw(results: Mapping[str, Any]) -> Figure:
         axes = figure.subplots(2, 3)
         for column, (name, title) in enumerate(zip(NETWORKS, TITLES, strict=True)):
             draw_theory_over_histogram(axes[0, column], results, name, title)
-            axes[0, column].legend(fontsize=6, loc="upper center", handlelength=1.2)
+            place = "upper center" if column else "upper left"
+            axes[0, column].legend(fontsize=6, loc=place, handlelength=1.2)
             _draw_centers(axes[1, column], results[f"{name}-theory"], results[f"{name}-measured"])
         axes[0, 0].set_ylabel("density over initializations")
         axes[1, 0].set_ylabel("density over initializations")
