@@ -90,9 +90,17 @@ def gap_of_neutral(
     return _gap_at_onset(results, name, kind, "<", "show no class gap", where, split)
 
 
-def gap_at_onset(results: Results, name: str, where: str, *, split: str = "train") -> Statement:
-    """After a prejudiced birth the classes are still apart when neutral runs have learned something."""
-    return _gap_at_onset(results, name, "prejudiced", ">", "keep a class gap", where, split)
+def gap_at_onset(
+    results: Results, name: str, where: str, *, split: str = "train", reason: str = ""
+) -> Statement:
+    """After a prejudiced birth the classes are still apart when neutral runs have learned something.
+
+    ``reason`` is the likely one where they are not.
+    """
+    said = _gap_at_onset(results, name, "prejudiced", ">", "keep a class gap", where, split)
+    if said.agrees or not reason or math.isnan(said.measured):
+        return said
+    return replace(said, because=f"{said.because}; {reason}")
 
 
 def convergence_apart(
@@ -236,17 +244,20 @@ def _gap_at_onset(
     results: Results, name: str, kind: str, relation: str, says: str, where: str, split: str
 ) -> Statement:
     """The class gap at the onset, against the largest that a neutral birth may have."""
-    runs, onset = group(results, name, kind), _onset(results, name, split)
+    runs, (onset, reached) = group(results, name, kind), _onset(results, name, split)
     measured, stderr = (
         (math.nan, 0.0)
         if runs is None
         else _average(runs.quantity("class_gap", split=split).values[~runs.diverged, onset])
     )
     step = int(results[f"{name}-runs"].steps[onset])
+    when = (
+        "the first record where neutral runs reach" if reached else "the last one, neutral runs never reach"
+    )
     return _weighed(
         Statement(
             f"{TITLES[name]}: {kind} starts {says} in training; accuracy of the class preferred at birth − of the "
-            f"other at step {step}, the first record where neutral runs reach 60 % ({split} set; {where})",
+            f"other at step {step}, {when} 60 % ({split} set; {where})",
             relation,
             NEUTRAL,
             measured,
@@ -274,14 +285,14 @@ def _birth_gaps(results: Results, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(fractions[:, 0] - fractions[:, 1]))
 
 
-def _onset(results: Results, name: str, split: str) -> int:
-    """Place of the first record at which the neutral runs are right 60 % of the time; the last where they never are."""
+def _onset(results: Results, name: str, split: str) -> tuple[int, bool]:
+    """Place of the first record at which the neutral runs are right 60 % of the time, or the last; whether they are."""
     runs: Trajectory | None = group(results, name, "neutral")
     last = len(results[f"{name}-runs"].steps) - 1
     if runs is None:
-        return last
+        return last, False
     reached = np.flatnonzero(runs.mean("accuracy", split=split).value.values >= _LEVEL)
-    return int(reached[0]) if len(reached) else last
+    return (int(reached[0]), True) if len(reached) else (last, False)
 
 
 def _average(values: NDArray[np.float64] | Sequence[float]) -> Measured:
