@@ -2,9 +2,10 @@ r"""What theory says of networks after data-dependent and orthogonal initializat
 
 - Scale, LSUV, orthogonal: biases are 0 and weights independent of each other but for their scale, so dataset theory
   reads the repaired network as it is.
-- Scale and bias: every pre-activation has C = 0 and V = 1, as behind batch norm before the activation. With it come the
-  growth of noise by 1/(1 − 1/π) a layer, and the slope log(1 − 1/π) = −0.3832 (natural logarithm) of the mean square
-  gradient. On N points that were not looked at, a unit's mean differs from that over the M that were by V(1/N + 1/M).
+- Scale and bias: every pre-activation has C = 0 and V = 1, as behind batch norm before the activation; theory centres
+  layers that are marked so. With it come the growth of noise by 1/(1 − 1/π) a layer, and the slope
+  log(1 − 1/π) = −0.3832 (natural logarithm) of the mean square gradient. On N points that were not looked at, a unit's
+  mean differs from that over the M that were by V(1/N + 1/M).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from torch import nn
 
 import firstlight as fl
 from firstlight import models
+from firstlight.architecture.layers import Dense
+from firstlight.errors import ModelError
 from firstlight.models.kaiming import KaimingLinear
 from firstlight.remedies.data_dependent import (
     lsuv_initialization,
@@ -122,3 +125,64 @@ def test_points_that_were_not_looked_at(seed):
         np.abs(profile.gamma.values / expected - 1) < student_t.ppf(0.995, inits - 1) * np.sqrt(2 / 100)
     )
     assert float(profile.guesses.max.mean()) < 0.2
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_theory_reads_centred_layers_as_centred(activation, seed):
+    """C = 0, and V = 1 from the scale of the weights; once biases are drawn anew they are read as draws again."""
+    depth, inits = 4, 6
+    data = points(200, seed)
+
+    def make():
+        net = models.mlp(100, depth=depth, width=300, classes=100, activation=activation)
+        return scale_bias_initialization(net, data)[0]
+
+    measured = fl.measure(make, data, inits=inits, seed=seed % 2**31, progress=False)
+    profiles = []
+    for number in range(inits):
+        torch.manual_seed(seed + number)
+        profiles.append(fl.predict(make(), data=data))
+    predicted = np.array([profile.data_variance.values for profile in profiles])
+    assert np.all(np.abs(measured.gamma.values) < 1e-9)
+    assert all(np.all(np.abs(profile.gamma.values) < 1e-9) for profile in profiles)
+    # Weights that were scaled to make V = 1 exactly are read as σ_w², so theory's V scatters about 1.
+    error = predicted.std(0, ddof=1) / np.sqrt(inits)
+    tolerance = student_t.ppf(1 - 0.005 / (depth + 1), inits - 1)
+    assert np.all(np.abs(predicted.mean(0) - 1) < tolerance * error + 5 * np.arange(1, depth + 2) / 600)
+    net = make()
+    layers = [layer for layer in fl.Blueprint.read(net).layers if isinstance(layer, Dense)]
+    assert len(layers) == depth + 1
+    assert all(layer.centered for layer in layers)
+    with pytest.raises(ModelError, match="linear1: its biases are minus the means over data"):
+        fl.Blueprint.read(net).build(seed=0)
+    with torch.no_grad():
+        net.linear3.bias.add_(1.0)
+    assert [
+        layer.address
+        for layer in fl.Blueprint.read(net).layers
+        if isinstance(layer, Dense) and not layer.centered
+    ] == ["linear3"]
+    assert float(fl.predict(net, data=data).gamma.sel(layer="linear3")) > 0.5
+
+
+def test_theory_of_centred_layers_has_the_slope(seed):
+    """Population theory of a deep ReLU network whose layers are centred: γ = 0, and log(1 − 1/π) a layer."""
+    data = torch.randn(2000, 400, generator=torch.Generator().manual_seed(seed % 2**31))
+    torch.manual_seed(seed)
+    net, _ = scale_bias_initialization(deep(400, 12), data)
+    profile = fl.predict(net)
+    assert np.all(profile.gamma.values == 0)
+    columns = [profile.layers.index(f"linear{number}") for number in range(2, 13)]
+    slope = np.polyfit(np.arange(len(columns)), np.log(profile.gradient_scale.values[columns]), 1)[0]
+    # Read from one draw: each layer's σ_w² is 2.93 to some √(2/400) of it, as its data variance was made 1.
+    assert abs(slope - SLOPE) < 3 * np.sqrt(2 / 400 / len(columns)) + 5 / 800
+
+
+def test_centred_convolutions_are_left_to_measurement(seed):
+    pictures = torch.randn(20, 3, 8, 8, generator=torch.Generator().manual_seed(seed % 2**31))
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 2))
+    net, _ = scale_bias_initialization(net, pictures)
+    entry = fl.predict(net, data=pictures).coverage.entries[0]
+    assert entry.status == "unmodelled"
+    assert "biases that centre each unit on the data have no rule here; measure it" in entry.reason
