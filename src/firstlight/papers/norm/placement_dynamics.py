@@ -36,8 +36,8 @@ __all__ = ["placement_figure"]
 Results = Mapping[str, Any]
 _WHERE = "appendix G.2"
 _ONSET_OF_DEEP = {
-    "batch": "on the test set, in eval mode, neutral runs learn nothing in so short a training, at whose end the "
-    "prejudice is absorbed; it is there before",
+    "batch": "in a few hundred steps these networks learn next to nothing, while the prejudice is absorbed; the gap is "
+    "there in the first of them",
     "layer": "at the paper's rate of 1e-3 the class that a run prefers turns over from step to step, after neutral "
     "births, too",
 }
