@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from firstlight.architecture.activations import ActivationFunction, activation, activation_names
+from firstlight.architecture.blueprint import Blueprint
+from firstlight.architecture.kinked_activations import leaky_relu
 from firstlight.errors import UsageError
 
 EXPECTED = {
@@ -56,6 +58,8 @@ def test_spec_reads_back(name: str) -> None:
         ("leaky_relu", {"negative_slope": 0.2}),
         ["leaky_relu", {"negative_slope": 0.2}],
         "Leaky-ReLU: negative_slope = 0.2",
+        leaky_relu(0.2),
+        leaky_relu(negative_slope=0.2),
     ],
 )
 def test_parameters_in_every_form(spec: object) -> None:
@@ -64,6 +68,14 @@ def test_parameters_in_every_form(spec: object) -> None:
     assert function.slopes == (0.2, 1.0)
     assert function.spec == "leaky_relu:negative_slope=0.2"
     np.testing.assert_array_equal(function.value(np.array([-2.0, 0.0, 3.0])), [-0.4, 0.0, 3.0])
+
+
+def test_a_function_made_by_hand_is_built_as_it_was_made() -> None:
+    network = Blueprint.mlp(inputs=3, depth=1, width=2, activation=leaky_relu(0.4)).build()
+    [slope] = [item.negative_slope for item in network.modules() if hasattr(item, "negative_slope")]
+    assert slope == 0.4
+    with pytest.raises(UsageError, match="negative_slope: expected a finite number"):
+        leaky_relu(float("nan"))
 
 
 def test_default_parameters_are_left_out() -> None:

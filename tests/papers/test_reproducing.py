@@ -7,6 +7,7 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
@@ -124,6 +125,11 @@ def test_a_gallery_of_nothing_says_what_to_run(tmp_path):
 def test_statements_hold_within_three_standard_errors(statement, agrees):
     assert statement.agrees is agrees
     assert Statement.from_dict(statement.to_dict()).agrees is agrees
+
+
+def test_numbers_of_numpy_are_told_like_others():
+    statement = Statement("", "=", np.float64(1), np.float32(1.5), stderr=np.float64(0.5))
+    assert json.loads(json.dumps(statement.to_dict()))["agrees"] is True
 
 
 def test_a_relation_that_nobody_knows_is_refused():

@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from numbers import Real
 
@@ -39,9 +40,19 @@ ALIASES = {
 
 
 def registered(maker: Maker) -> Maker:
-    """Enter a maker under its own name (a trailing underscore, as in ``abs_``, is dropped)."""
-    _MAKERS[maker.__name__.rstrip("_")] = maker
-    return maker
+    """Enter a maker under its own name (a trailing underscore, as in ``abs_``, is dropped).
+
+    What it returns is the maker that goes by the register, so that a function made by hand carries its parameters too.
+    """
+    name = maker.__name__.rstrip("_")
+    _MAKERS[name] = maker
+    signature = inspect.signature(maker)
+
+    @wraps(maker)
+    def made(*values: float, **parameters: float) -> ActivationFunction:
+        return lookup(name, signature.bind(*values, **parameters).arguments)
+
+    return made
 
 
 def names() -> list[str]:

@@ -47,6 +47,8 @@ class Statement:
     because: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("expected", "measured", "stderr", "tolerance"):
+            object.__setattr__(self, name, float(getattr(self, name)))  # numpy's numbers are no JSON
         if self.relation not in ("=", ">", "<"):
             raise UsageError(f"Statement(relation): expected '=', '>' or '<', got {self.relation!r}")
         if not (self.stderr >= 0 and self.tolerance >= 0):
