@@ -93,7 +93,7 @@ def test_the_pages_code_runs(page, tmp_path, monkeypatch):
         ("measuring.md", 1),
         ("training.md", 2),
         ("comparing.md", 4),
-        ("repairing.md", 2),
+        ("repairing.md", 4),
         ("reproducing.md", 3),
     ],
 )
