@@ -87,6 +87,21 @@ def test_saved_weights_fit_the_model_that_is_built_as_it_says(place, model):
     net.load_state_dict(saved["state_dict"])
 
 
+def test_what_stands_in_front_of_a_model_is_rebuilt_by_repairing(place):
+    done = run(
+        "nets.py:make", "--remedy", "data_centering", "--option", "per=constant", *DATA, "--inits", "2",
+        "--save", "out.pt",
+    )  # fmt: skip
+    assert "model, _ = fl.repair(model, data, ['data_centering'], inits=1, per='constant')" in done.stderr
+    namespace: dict[str, object] = {}
+    exec(NETS, namespace)
+    points = torch.randn(20, 12) + 3
+    net, _ = fl.repair(
+        namespace["make"](), points, ["data_centering"], inits=1, per="constant", progress=False
+    )
+    net.load_state_dict(torch.load("out.pt")["state_dict"])
+
+
 def test_options_and_places(place):
     done = run("mlp:depth=2,width=8,norm=layer,inputs=12", *MOVE, "--remedy", "convert_norm", "--option", "to=rms",
                "--only", "norm1", "--dry-run", "--json")  # fmt: skip

@@ -170,7 +170,16 @@ def _save_weights(
         given = "".join(f", {name}={value!r}" for name, value in options.items())
         click.echo(
             "to load: build the model anew; "
-            + "; ".join(f"fl.apply_(model, {name!r}, data{given})" for name in change.remedies)
+            + "; ".join(_once_more(name, given) for name in change.remedies)
             + f'; model.load_state_dict(torch.load({str(path)!r})["state_dict"])',
             err=True,
         )
+
+
+def _once_more(name: str, given: str) -> str:
+    """The line that does to a fresh model what was done; what goes in front of a model makes another one."""
+    from firstlight.remedies.registry import remedy_named
+
+    if remedy_named(name).changes == "data":
+        return f"model, _ = fl.repair(model, data, [{name!r}], inits=1{given})"
+    return f"fl.apply_(model, {name!r}, data{given})"
