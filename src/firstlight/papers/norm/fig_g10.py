@@ -79,8 +79,8 @@ _EPOCH = 125
 
 _WHY = {
     "after": "γ is the same, and so is how training begins",
-    "behind-sums": "without norms before the sums this is another network, and at this rate it begins more slowly, as "
-    "even as its guesses are; the paper does not say where its ResNet-34 has its norms",
+    "behind-sums": "without norms before the sums this is another network, and at this rate it begins more slowly, for "
+    "all that its guesses are even; the paper does not say where its ResNet-34 has its norms",
 }
 
 FIGURE = PaperFigure(
