@@ -18,6 +18,7 @@ import firstlight as fl
 from firstlight.data import gaussian_blobs
 from firstlight.errors import CouldNotError, DataError, ModelError, UsageError
 from firstlight.training import Recipe, running, train
+from firstlight.training.snapshots import Snapshots, discard
 
 SCRIPT = """
 import sys
@@ -237,3 +238,33 @@ def test_misuse_is_told():
         Recipe(optimizer="adma")
     with pytest.raises(UsageError, match="is of SGD"):
         Recipe(momentum=0.9)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_batch_of_one_is_refused_before_training(together):
+    blueprint = fl.Blueprint.mlp(inputs=6, depth=1, width=8, norm="batch")
+    data = (torch.randn(41, 6, generator=torch.Generator().manual_seed(0)), torch.arange(41) % 2)
+    with pytest.raises(DataError, match="41 samples in batches of 8 leave a batch of 1 sample"):
+        train(
+            blueprint, data, recipe=Recipe(batch_size=8, epochs=1), runs=2, together=together, progress=False
+        )
+    one = Recipe(batch_size=1, epochs=1)
+    with pytest.raises(DataError, match="41 samples in batches of 1 leave a batch of 1 sample"):
+        train(blueprint, data, recipe=one, runs=2, together=together, progress=False)
+
+
+def test_labels_without_an_output_are_refused():
+    data = (torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 3)
+    with pytest.raises(DataError, match="a target is 2, but the model has 2 outputs"):
+        train(lambda: nn.Linear(6, 2), data, recipe=Recipe(batch_size=8, epochs=1), runs=2, progress=False)
+
+
+def test_what_was_being_written_when_a_training_was_killed_is_no_obstacle(tmp_path):
+    left = tmp_path / ".settings.json.0123.unfinished"
+    left.write_text("{")
+    snapshots = Snapshots(tmp_path, {"seed": 0})
+    snapshots.save("block-0000", {"step": 3})
+    (tmp_path / ".block-0000.pt.4567.unfinished").write_bytes(b"PK")
+    assert Snapshots(tmp_path, {"seed": 0}).load("block-0000") == {"step": 3}
+    discard(tmp_path)
+    assert not tmp_path.exists()

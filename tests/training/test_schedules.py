@@ -44,3 +44,8 @@ def test_what_users_pass():
 def test_misuse_is_told(wrong):
     with pytest.raises(UsageError, match="expected"):
         wrong()
+
+
+def test_a_word_is_no_schedule():
+    with pytest.raises(UsageError, match="expected a number, steps or a function of the step, got 'often'"):
+        schedule_named("often")

@@ -197,3 +197,19 @@ def test_misuse_is_told(data):
         tracker.update(0, torch.randn(30, 3), torch.stack([data[1], data[1]], 1))
     with pytest.raises(UsageError, match="expected one of 'train', 'eval', got 'evaluation'"):
         tracker.evaluate(0, Moody(), data, mode="evaluation")
+
+
+@pytest.mark.parametrize("label", [3, -1])
+def test_a_target_without_an_output_is_refused(label):
+    logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(
+        DataError, match=f"a target is {label}, but the model has 3 outputs, for labels 0 to 2"
+    ):
+        track().update(0, logits, torch.tensor([0, 1, label, -100]))
+
+
+def test_another_number_of_labels_is_another_model():
+    tracker = track()
+    tracker.update(0, torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
+    with pytest.raises(UsageError, match="step 1 of 'train': expected logits of 2 labels, as before, got 3"):
+        tracker.update(1, torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
+from firstlight.errors import DataError
+
 __all__ = ["Tally", "joined", "tally"]
 
 _IGNORED = -100
@@ -66,6 +68,12 @@ def tally(logits: Tensor, targets: Tensor, losses: Tensor | None = None) -> Tall
     inits, samples, labels = logits.shape
     truth = targets.detach().reshape(-1, samples).expand(inits, samples).long()
     valid = truth != _IGNORED
+    unknown = valid & ((truth < 0) | (truth >= labels))
+    if bool(unknown.any()):
+        raise DataError(
+            f"a target is {int(truth[unknown][0])}, but the model has {labels} outputs, for labels 0 to {labels - 1}; "
+            f"number the labels from 0, give the last layer more outputs, or write {_IGNORED} where there is no label"
+        )
     guess = logits.argmax(2)  # the first of equal ones
     largest = logits.gather(2, guess[..., None])
     ties = (((logits == largest).sum(2) > 1) & valid).sum(1)

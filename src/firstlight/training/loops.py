@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
-from firstlight.errors import DataError, FirstlightError, ModelError
-from firstlight.measurement.kinds import batch_norms
+from firstlight.errors import FirstlightError, ModelError
 from firstlight.measurement.layouts import rows_of
 from firstlight.measurement.outputs import answer
 from firstlight.measurement.seeding import initialization_seed, torch_seed
@@ -54,18 +53,12 @@ class Alone:
         self._parameters = [item for item in module.parameters() if item.requires_grad]
         self._optimizer = recipe.optimizer_of(self._parameters)
         self._device = self._parameters[0].device
-        self._coupled = bool(batch_norms(module))
 
     def step(self, number: int) -> None:
         """Update ``number``, counted from 0."""
         self._seed(number)
         [run] = self.runs
         chosen = order_of(self.seed, run, number, self.data.count, self.recipe.batch_size)
-        if self._coupled and len(chosen) == 1:
-            raise DataError(
-                f"train(batch_size): {self.data.count} samples in batches of {self.recipe.batch_size} leave a batch of "
-                "1 sample, which has no batch statistics; choose another batch_size"
-            )
         inputs, targets = self.data.fetch(chosen)
         try:
             output = self.module(inputs.to(self._device))

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firstlight.errors import CouldNotError
+from firstlight.errors import CouldNotError, UsageError
 from firstlight.results.provenance import Provenance
 from firstlight.results.trajectory import Trajectory
 from firstlight.training.counting import Tally, joined
@@ -43,6 +43,13 @@ class Records:
 
     def add(self, step: int, split: str, found: Tally) -> None:
         """Take in a tally; those of one step and split add up."""
+        known = next(iter(self.tallies.values()), found).guesses.shape[1]
+        got = found.guesses.shape[1]
+        if got != known:
+            raise UsageError(
+                f"step {step} of {split!r}: expected logits of {known} labels, as before, got {got}; "
+                "follow each model with a tracker of its own"
+            )
         before = self.tallies.get((step, split))
         self.tallies[step, split] = found if before is None else before + found
 

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from firstlight.errors import UsageError
+from firstlight.errors import DataError, UsageError
 from firstlight.measurement.initialization import Draw, drawing
+from firstlight.measurement.kinds import batch_norms
 from firstlight.measurement.seeding import random_state_preserved
 from firstlight.results.provenance import Provenance
 from firstlight.results.trajectory import Trajectory
@@ -102,6 +103,7 @@ def train(
         first = copy.deepcopy(draw.module_of(chosen[0]))
         if device is not None:
             first = first.to(device)
+        _check_batches(first, given, recipe)
         probes = _probes(first, given, test, seed, modes or {}, evaluation_batch, evaluation_samples)
         members = _members(together, first, probes, recipe, given, loss, device)
         plan = _Plan(draw, given, recipe, seed, probes, watched, class_gradients, layers, loss, device)
@@ -290,6 +292,21 @@ def _runs(runs: int | Sequence[int]) -> list[int]:
             f"train(runs): expected a number of at least 1, or different initializations, none negative, got {runs!r}"
         )
     return chosen
+
+
+def _check_batches(module: nn.Module, given: Examples, recipe: Recipe) -> None:
+    """Refuse a batch of one sample where batch norm would see it."""
+    batches, rest = divmod(given.count, recipe.batch_size)
+    alone = recipe.batch_size == 1 or rest == 1
+    if (
+        alone
+        and batch_norms(module)
+        and recipe.total(given.count) > (0 if recipe.batch_size == 1 else batches)
+    ):
+        raise DataError(
+            f"train(batch_size): {given.count} samples in batches of {recipe.batch_size} leave a batch of "
+            "1 sample, which has no batch statistics; choose another batch_size"
+        )
 
 
 def _probes(

@@ -100,7 +100,7 @@ def schedule_named(given: Any, total: int | None = None) -> Schedule:
         return log_spaced(None if total is None else max(total, 1))
     if isinstance(given, Schedule):
         return given
-    if isinstance(given, bool):
+    if isinstance(given, bool | str):
         raise UsageError(f"schedule: expected a number, steps or a function of the step, got {given!r}")
     if isinstance(given, int | np.integer):
         return every(int(given))

@@ -21,6 +21,7 @@ from firstlight.errors import CouldNotError, DataError, UsageError
 __all__ = ["Snapshots", "discard"]
 
 _SETTINGS = "settings.json"
+_UNFINISHED = ".unfinished"
 
 
 class Snapshots:
@@ -35,7 +36,7 @@ class Snapshots:
         text = json.dumps(settings, sort_keys=True)
         if written.exists():
             self._check(json.loads(written.read_text(encoding="utf-8")), json.loads(text))
-        elif any(self.folder.iterdir()):
+        elif any(not _is_unfinished(path) for path in self.folder.iterdir()):
             raise UsageError(
                 f"train(resume): {str(self.folder)!r} holds other files; expected an empty folder, or one that an "
                 "interrupted training left"
@@ -76,14 +77,19 @@ def discard(folder: str | Path) -> None:
     """Take away the snapshots in a folder and in its folders, and those of these that are empty then; nothing else."""
     place = Path(folder)
     for inner in (*(item for item in place.iterdir() if item.is_dir()), place):
-        for path in (*inner.glob("*.pt"), inner / _SETTINGS):
+        for path in (*inner.glob("*.pt"), *filter(_is_unfinished, inner.iterdir()), inner / _SETTINGS):
             path.unlink(missing_ok=True)
         if not any(inner.iterdir()):
             inner.rmdir()
 
 
+def _is_unfinished(path: Path) -> bool:
+    """Whether a training was killed in the moment in which it wrote this."""
+    return path.name.startswith(".") and path.name.endswith(_UNFINISHED)
+
+
 def _write(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
     try:
         with unfinished.open("wb") as file:
             file.write(content)
