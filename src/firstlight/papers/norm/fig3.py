@@ -235,8 +235,8 @@ FIGURE = PaperFigure(
     _statements,
     scales={
         "smoke": {"samples": 30, "inits": 6, "depth": 2, "draws": 100},
-        "small": {"samples": 500, "inits": 250, "depth": 20, "draws": 10_000},
+        "small": {"samples": 400, "inits": 250, "depth": 20, "draws": 10_000},
         "paper": {"samples": 20_000, "inits": 5000, "depth": 20, "draws": 100_000},
     },
-    departs={"small": ("500 points of each data set and 250 initializations instead of 5,000",)},
+    departs={"small": ("400 points of each data set and 250 initializations instead of 5,000",)},
 )
