@@ -34,7 +34,7 @@ def options_for(name):
 
 def subject(name):
     model = network("after" if name == "norm_before_activation" else "before")
-    if name == "seed_choice":  # what it would choose from the start leaves nothing to do
+    if name == "seed_choice":  # so that the first draw is not the one that is taken
         with torch.no_grad():
             model.output.bias[0] += 100
     return model

@@ -33,6 +33,11 @@ def guesses(model, data=X):
     return guess_fractions(model, setting_of(model, data, "train"), "train")
 
 
+def draws_of(edits):
+    [edit] = edits.made
+    return int(edit.what.split(",")[1].split()[0])
+
+
 # Seed choice
 
 
@@ -45,7 +50,7 @@ def test_the_number_of_draws_is_geometric(seed):
     counts = []
     for _ in range(runs):
         _, edits = seed_choice(make(), X, band=band)
-        counts.append(int(edits.made[0].what.split(",")[1].split()[0]) if edits.made else 1)
+        counts.append(draws_of(edits))
     assert abs(np.mean(counts) - 1 / p) < 4 * math.sqrt((1 - p) / p**2 / runs)
 
 
@@ -70,7 +75,7 @@ def test_the_chosen_weights_are_a_draw_of_the_models_own_law(seed):
     model = make()
     chosen, edits = seed_choice(model, X, band=0.02)
     assert float((guesses(chosen) - 0.5).abs().max()) <= 0.02
-    count = int(edits.made[0].what.split(",")[1].split()[0]) if edits.made else 1
+    count = draws_of(edits)
     torch.manual_seed(seed % 2**31)
     fresh = make()
     for _ in range(count - 1):
@@ -85,8 +90,8 @@ def test_weights_that_fit_are_kept(seed):
     torch.manual_seed(seed % 2**31)
     chosen, _ = seed_choice(make(), X, band=0.1)
     again, edits = seed_choice(chosen, X, band=0.1)
-    assert len(edits) == 0
-    assert "as they are" in edits.left[0].reason
+    assert draws_of(edits) == 1
+    assert "as they are" in edits.made[0].what
     assert all(torch.equal(value, again.state_dict()[key]) for key, value in chosen.state_dict().items())
 
 
@@ -133,6 +138,14 @@ def test_a_factory_draws_by_its_own_law():
     chosen = factory()
     assert all(bool((item >= 0).all()) for item in chosen.parameters())
     assert float((guesses(chosen) - 0.5).abs().max()) <= 0.1
+
+
+def test_the_samples_that_are_measured_are_those_that_are_looked_at():
+    _, change = fl.repair(
+        make, X, ["seed_choice"], inits=12, seed=3, max_samples=60, band=0.05, progress=False
+    )
+    assert change.after.guesses.samples == 60
+    assert float(change.after.guesses.max.max()) <= 0.55
 
 
 # The read-out's bias

@@ -12,6 +12,7 @@ from torch import nn
 import firstlight as fl
 from firstlight import models
 from firstlight.errors import CouldNotError, ModelError, UsageError
+from firstlight.remedies.suggesting import suggested
 
 DATA = torch.randn(200, 30, generator=torch.Generator().manual_seed(0))
 
@@ -144,10 +145,27 @@ def test_suggestions_come_from_the_diagnosis():
     assert isinstance(repaired.norm1, nn.LayerNorm)
     assert [name for name, _ in repaired.named_children()][1:4] == ["linear1", "activation1", "norm1"]
     plain = models.mlp(30, depth=5, width=40, classes=2)
-    _, none = fl.repair(plain, DATA, inits=32, progress=False)
-    assert {item.remedy: item.reason for item in none.refused}["norm_after_activation"].startswith(
-        "norm_after_activation: found no norm to move"
-    )
+    _, shifted = fl.repair(plain, DATA, inits=32, progress=False)
+    assert (shifted.remedies[0], shifted.verdict) == ("activation_shift", "helped")  # it has no norm to move
+
+
+def test_what_cannot_be_applied_is_no_suggestion(moved):
+    profile = moved[1].before
+    asked = []
+
+    def edits_of(names):
+        asked.append(names[-1])
+        if names[-1] == "norm_after_activation":
+            raise ModelError("not here")
+        return 0
+
+    names, refused = suggested(profile, edits_of)
+    reasons = {item.remedy: item.reason for item in refused}
+    assert names == []
+    assert asked == list(reasons)
+    assert reasons.pop("norm_after_activation") == "not here"
+    assert reasons
+    assert set(reasons.values()) == {"there is nothing for it to change"}
 
 
 def test_a_dry_run_measures_nothing():

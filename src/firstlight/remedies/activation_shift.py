@@ -94,7 +94,7 @@ def activation_shift(
         )
     batches = as_batches(data, seed=0, max_samples=samples)
     try:
-        batch = batches.first()
+        batch = batches.first().head(samples)
     finally:
         batches.close()
     check_inputs(batch, 0)

@@ -19,6 +19,7 @@ from torch import nn
 
 from firstlight.diagnosis.diagnosing import diagnose
 from firstlight.errors import ModelError, UsageError
+from firstlight.measurement.batches import as_batches
 from firstlight.measurement.measuring import measure
 from firstlight.measurement.seeding import initialization_seed, random_state_preserved, seeded
 from firstlight.remedies.courses import Course, Record
@@ -66,7 +67,7 @@ def repair(
         dry_run: Only list the edits: nothing is measured and the model comes back as it was.
         in_place: Change the module itself, and return it.
         batch_size: Samples in a batch, for measuring.
-        max_samples: At most so many samples, for measuring.
+        max_samples: At most so many samples, for measuring and for remedies that look at data.
         quantities: What is measured, as for ``measure``; by default ``"standard"``, with the gradient where weights are
             initialized anew, and what a diagnosis looks at where remedies are suggested.
         redraw: Law of the weights, as for ``measure``.
@@ -84,9 +85,12 @@ def repair(
             "repair(in_place): expected a module to change, got a factory; repair what it returns"
         )
     data = _readable_twice(data)
+    looked_at = data
+    if data is not None and max_samples is not None:  # the very samples that are measured
+        looked_at = as_batches(data, seed=seed, max_samples=max_samples)
     course: Course | None = None
     if remedies != "suggest":
-        course = Course.of(remedies, options, data, mode)
+        course = Course.of(remedies, options, looked_at, mode)
     measured: dict[str, Any] = {
         "inits": inits,
         "seed": seed,
@@ -103,9 +107,11 @@ def repair(
         before = before or measure(source.given, data, redraw=redraw, **measured)
         names, refused = suggested(
             before,
-            lambda names: _edits_of_last(source, Course.of(names, options, data, mode, strict=False), seed),
+            lambda names: _edits_of_last(
+                source, Course.of(names, options, looked_at, mode, strict=False), seed
+            ),
         )
-        course = Course.of(names, options, data, mode, strict=False)
+        course = Course.of(names, options, looked_at, mode, strict=False)
     rehearsed, record = _rehearsed(source, course, seed)
     if in_place and type(rehearsed) is not type(model):
         raise ModelError(

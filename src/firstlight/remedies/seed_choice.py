@@ -24,7 +24,7 @@ from firstlight.measurement.initialization import law_of
 from firstlight.remedies.duplicating import duplicate
 from firstlight.remedies.label_shares import label_shares
 from firstlight.remedies.running import guess_fractions, setting_of
-from firstlight.results.change import Edit, Edits, Left
+from firstlight.results.change import Edit, Edits
 
 __all__ = ["seed_choice"]
 
@@ -61,8 +61,8 @@ def seed_choice(
         in_place: Work on the model itself.
 
     Returns:
-        The new model, and one edit that says how many draws it took; none where the weights were within the band as
-        they were.
+        The new model, and one edit that says how many draws it took; 1 where the weights are within the band as they
+        are.
     """
     _check(band, draws)
     candidate = duplicate(model, "seed_choice")
@@ -73,8 +73,9 @@ def seed_choice(
     wanted = _wanted(shares, data, len(first))
     best, best_draw, fractions = _distance(first, wanted), 1, first
     if best <= band:
-        kept = f"its weights guess within {band:g} of the wanted shares as they are: {_told(first)}"
-        return model if in_place else candidate, Edits(left=(Left("", kept),))
+        told = f"G = {_told(first)}"
+        kept = Edit("", "kept the weights as they are, 1 draw in all", told, told)
+        return model if in_place else candidate, Edits((kept,))
     law = None if drawn is not None else law_of(candidate, redraw)[0]
     for draw in range(2, draws + 1):
         if law is None:
