@@ -66,7 +66,8 @@ def predict(
             approximation of Francazi et al. 2026.
         samples: Number of data points that the guesses are counted on; without it, infinitely many. With data: use
             the first so many.
-        on_data: ``draws``, ``seed``, ``keep_covariance``, ``width``, ``inits`` as in ``predict_on``; with data only.
+        on_data: ``draws``, ``seed``, ``keep_covariance``, ``width``, ``inits``, ``landmarks``, ``positions``,
+            ``memory`` as in ``predict_on``; with data only.
 
     Returns:
         A Profile with one row for each dense layer and residual sum, in running order, the output last.
