@@ -119,6 +119,7 @@ def test_a_gallery_of_nothing_says_what_to_run(tmp_path):
         (Statement("", ">", 1.0, 1.3, stderr=0.09), True),
         (Statement("", ">", 1.0, 1.3, stderr=0.11), False),
         (Statement("", "<", 1.0, 0.7, stderr=0.09), True),
+        (Statement("", "<", 1.0, 1.0), False),
         (Statement("", "=", 1.0, math.nan), False),
     ],
 )

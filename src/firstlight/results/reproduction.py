@@ -74,7 +74,7 @@ class Statement:
         if self.relation == "=":
             return abs(self.measured - self.expected) <= self.tolerance + REACH * self.stderr + 1e-12
         sign = 1 if self.relation == ">" else -1
-        return sign * (self.measured - self.expected) >= REACH * self.stderr - self.tolerance
+        return sign * (self.measured - self.expected) + self.tolerance > REACH * self.stderr
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, the verdict included."""
