@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from firstlight.errors import DataError
 from firstlight.theory.dataset.dense_gram import DenseGram
@@ -204,7 +205,7 @@ def whitened(directions: int, generator: np.random.Generator) -> Array:
         return draws
     draws -= draws.mean(axis=1, keepdims=True)
     root = np.linalg.cholesky(draws @ draws.T / UNITS_AT_ONCE)
-    return np.asarray(np.linalg.solve(root, draws))
+    return np.asarray(solve_triangular(root, draws, lower=True, overwrite_b=True, check_finite=False))
 
 
 def standardized(state: DenseGram) -> StandardizedGram:
