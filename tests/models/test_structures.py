@@ -113,6 +113,10 @@ class TestAllCnn:
         assert sum(isinstance(module, nn.Conv2d) for module in model.modules()) == 9
         assert order(model)[-3:] == ["pool", "flatten", "output"]
 
+    def test_width(self):
+        kinds = [module for module in all_cnn_c(width=5).modules() if isinstance(module, nn.Conv2d)]
+        assert [module.out_channels for module in kinds] == [5, 5, 5, 10, 10, 10, 10, 10, 10]
+
     def test_sizes_of_the_maps(self):
         sides, x = [], torch.zeros(1, 3, 32, 32)
         for name, module in all_cnn_c().named_children():

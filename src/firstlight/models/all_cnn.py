@@ -15,16 +15,16 @@ from firstlight.models.kaiming import KaimingConv2d, KaimingLinear
 
 __all__ = ["all_cnn_c"]
 
-# (kernel, channels, stride) of the first eight; the ninth is 1 × 1 to as many channels as there are classes.
+# (kernel, channels in widths, stride) of the first eight; the ninth is 1 × 1 to as many channels as there are classes.
 _CONVOLUTIONS = (
-    (3, 96, 1),
-    (3, 96, 1),
-    (3, 96, 2),
-    (3, 192, 1),
-    (3, 192, 1),
-    (3, 192, 2),
-    (3, 192, 1),
-    (1, 192, 1),
+    (3, 1, 1),
+    (3, 1, 1),
+    (3, 1, 2),
+    (3, 2, 1),
+    (3, 2, 1),
+    (3, 2, 2),
+    (3, 2, 1),
+    (1, 2, 1),
 )
 
 
@@ -32,6 +32,7 @@ def all_cnn_c(
     *,
     classes: int = 10,
     channels: int = 3,
+    width: int = 96,
     norm: str | None = None,
     placement: str = "before",
     activation: str = "relu",
@@ -42,6 +43,7 @@ def all_cnn_c(
     Args:
         classes: Outputs, and channels of the ninth convolution.
         channels: Of the pictures.
+        width: Channels of the first three convolutions; the next five have twice as many.
         norm: ``None`` or ``"batch"``.
         placement: ``"before"`` or ``"after"`` the activation.
         activation: ``"relu"`` or another that ``choices`` names.
@@ -51,22 +53,23 @@ def all_cnn_c(
     >>> sum(weight.numel() for weight in all_cnn_c(output_layer=False).parameters())  # "1.37 M" in the original paper
     1369738
     """
-    checked_counts("all_cnn_c", classes=classes, channels=channels)
+    checked_counts("all_cnn_c", classes=classes, channels=channels, width=width)
     checked_placement("all_cnn_c", placement)
     layers = nn.Sequential()
-    for number, (kernel, width, stride) in enumerate((*_CONVOLUTIONS, (1, classes, 1)), start=1):
+    maps = [(kernel, widths * width, stride) for kernel, widths, stride in _CONVOLUTIONS]
+    for number, (kernel, after, stride) in enumerate([*maps, (1, classes, 1)], start=1):
         layers.add_module(
             f"conv{number}",
             KaimingConv2d(
-                channels, width, kernel, stride=stride, padding=kernel // 2, padding_mode="reflect"
+                channels, after, kernel, stride=stride, padding=kernel // 2, padding_mode="reflect"
             ),
         )
         if norm is not None and placement == "before":
-            layers.add_module(f"norm{number}", norm2d_named("all_cnn_c", norm, width))
+            layers.add_module(f"norm{number}", norm2d_named("all_cnn_c", norm, after))
         layers.add_module(f"activation{number}", activation_named("all_cnn_c", activation))
         if norm is not None and placement == "after":
-            layers.add_module(f"norm{number}", norm2d_named("all_cnn_c", norm, width))
-        channels = width
+            layers.add_module(f"norm{number}", norm2d_named("all_cnn_c", norm, after))
+        channels = after
     layers.add_module("pool", nn.AdaptiveAvgPool2d(1))
     layers.add_module("flatten", nn.Flatten())
     if output_layer:
