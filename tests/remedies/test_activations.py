@@ -253,6 +253,34 @@ class Residuals(nn.Module):
         return self.head(functional.relu(x))
 
 
+def convolutional():
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.AvgPool2d(4),
+        nn.Flatten(), nn.Linear(128, 2),
+    )  # fmt: skip
+    for layer in model:
+        if hasattr(layer, "weight"):
+            nn.init.kaiming_normal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    return model
+
+
+def test_pictures_are_as_many_as_theory_can_carry():
+    pictures = torch.randn(160, 3, 8, 8, generator=torch.Generator().manual_seed(0)) + 0.5
+    before = fl.measure(convolutional, pictures, inits=60, quantities=["gamma"], progress=False)
+    wanted = float(before.gamma[-1]) / 2
+    _, change = fl.repair(
+        convolutional, pictures, ["activation_shaping"], inits=60, gamma=wanted, progress=False
+    )
+    difference = change.difference()
+    assert agrees(difference.after, difference.after_stderr, wanted)
+    assert any("of 160 points" in note for note in change.notes)
+    with pytest.raises(
+        CouldNotError, match=r"GB for 8 pictures of 3 × 64 × 64, .* make the pictures smaller"
+    ):
+        activation_shaping(convolutional()[:5], torch.randn(20, 3, 64, 64))
+
+
 def test_the_scale_of_the_signal_stays():
     """E φ_λ(z)² = E φ(z)² = ½ for ReLU, by quadrature that knows nothing of kernels."""
     after, _ = activation_shaping(models.mlp(4, depth=1, width=4, classes=2), torch.zeros(2, 4), amount=-0.3)

@@ -33,7 +33,7 @@ from firstlight.architecture.shaped_activations import ShapedActivation, shaped
 from firstlight.errors import CouldNotError, UsageError, one_of
 from firstlight.remedies.activation_sites import Sites, activation_sites, in_place_of_each
 from firstlight.remedies.duplicating import duplicate, require_ordinary
-from firstlight.remedies.foreseeing import foreseen_gamma, points_of, readable
+from firstlight.remedies.foreseeing import fitting, foreseen_gamma, points_of, readable
 from firstlight.results.change import Edit, Edits
 from firstlight.theory.kernels.kernel import kernel_of
 
@@ -95,7 +95,10 @@ def activation_shaping(
         assert gamma is not None
         points, total = points_of(data, "activation_shaping")
         blueprint = readable(model, points, "activation_shaping")
+        points = fitting(blueprint, points, "activation_shaping")
         solved, before = _solved(blueprint, points, total, gamma, by)
+        if len(points) < total:
+            notes.append(f"theory looked at {len(points)} of {total} points")
         notes.append(
             f"{'λ' if by == 'leak' else 't'} = {solved:.4g}: γ of the output by theory {before:.4g} → {gamma:.4g}"
         )

@@ -24,7 +24,7 @@ from firstlight.measurement.batches import Batch, as_batches
 from firstlight.measurement.initialization import law_of
 from firstlight.measurement.measuring import measure
 from firstlight.remedies.duplicating import duplicate, require_ordinary
-from firstlight.remedies.foreseeing import foreseen_gamma, points_of, readable
+from firstlight.remedies.foreseeing import fitting, foreseen_gamma, points_of, readable
 from firstlight.results.change import Edit, Edits
 
 __all__ = ["CenteredInput", "InputShift", "data_centering"]
@@ -269,6 +269,7 @@ class _Question:
     def foreseen(self) -> Callable[[float], float]:
         points, total = points_of(self.data, "data_centering(gamma)")
         blueprint = readable(self.model, points, "data_centering(gamma)")
+        points = fitting(blueprint, points, "data_centering(gamma)")
 
         def gamma(amount: float) -> float:
             shifted = points.double() - self.mean + amount

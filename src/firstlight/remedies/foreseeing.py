@@ -20,12 +20,17 @@ from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import Unmodelled, walk
 from firstlight.errors import CouldNotError, FirstlightError
 from firstlight.measurement.batches import as_batches
+from firstlight.theory.dataset.image_inputs import held_positions, images_of
 from firstlight.theory.predicting import predict
 
-__all__ = ["foreseen_gamma", "points_of", "readable"]
+__all__ = ["fitting", "foreseen_gamma", "points_of", "readable"]
 
 _POINTS = 400
 """Points whose covariance is carried."""
+_GIGABYTES = 0.5
+"""That covariances over the positions of pictures may take: they are asked for again and again."""
+_FEWEST = 8
+"""Pictures, at least."""
 
 
 def points_of(data: Any, where: str) -> tuple[Tensor, int]:
@@ -63,6 +68,23 @@ def readable(model: nn.Module, points: Tensor, where: str) -> Blueprint:
         more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise CouldNotError(f"{where}: theory cannot read the model: {told}{more}")
     return blueprint
+
+
+def fitting(blueprint: Blueprint, points: Tensor, where: str) -> Tensor:
+    """The first points, of pictures as many as their covariance over positions allows."""
+    images = images_of(points[:2].double().numpy(), blueprint.layers)
+    if images is None:
+        return points
+    count = len(points)
+    while (held := held_positions(blueprint.layers, count, images.shape[2:])).gigabytes > _GIGABYTES:
+        if count <= _FEWEST:
+            raise CouldNotError(
+                f"{where}: theory would carry {held.gigabytes:.3g} GB for {count} pictures of "
+                f"{' × '.join(map(str, images.shape[1:]))}, more than {_GIGABYTES:g} GB; make the pictures smaller, or "
+                "choose a remedy that measures"
+            )
+        count = max(count // 2, _FEWEST)
+    return points[:count]
 
 
 def foreseen_gamma(blueprint: Blueprint, points: Tensor, total: int, where: str) -> float:
