@@ -13,6 +13,8 @@ from firstlight.results.trial import Trial
 __all__ = ["trial_section"]
 
 _NOTHING = "–"
+_TOLD = {"helped": "smaller", "worse": "larger", "no difference": "the same", "unknown": "unknown"}
+"""Verdicts as a word on γ; ``the same`` is within the interval."""
 
 
 def trial_section(trials: Sequence[Trial]) -> Section:
@@ -21,14 +23,12 @@ def trial_section(trials: Sequence[Trial]) -> Section:
     refused = [trial for trial in trials if trial.gamma is None]
     tables = []
     if done:
-        before = done[0].gamma
-        assert before is not None
         tables.append(
             Table(
-                ("remedy", "γ of the output", "γ after", "difference", "greatest guess"),
+                ("remedy", "γ is", "γ after", "difference", "favourite"),
                 tuple(_row(trial) for trial in done),
                 2,
-                f"remedies by what they did to γ, which was {with_stderr(before.before, before.before_stderr)}",
+                "γ of the output and share of the favourite class",
             )
         )
         tables.append(
@@ -54,16 +54,35 @@ def trial_section(trials: Sequence[Trial]) -> Section:
         "Each was tried alone, over the same initializations, so the interval of a difference (95 %) is that of paired "
         "values. A smaller γ is what most of them aim at, and not what every network needs."
     )
-    return Section("What the remedies did", lead=(said,), tables=tuple(tables))
+    was = f"{_before(done[0])} " if done else ""
+    return Section("What the remedies did", lead=(f"{was}{said}",), tables=tuple(tables))
+
+
+def _before(trial: Trial) -> str:
+    """What all are compared with."""
+    gamma, guess = trial.gamma, _favourite(trial)
+    assert gamma is not None
+    share = (
+        ""
+        if guess is None
+        else (
+            f", and the favourite class gets {share_with_stderr(guess.before, guess.before_stderr)} of the data"
+        )
+    )
+    return f"As it is, γ of the output is {with_stderr(gamma.before, gamma.before_stderr)}{share}."
+
+
+def _favourite(trial: Trial) -> Difference | None:
+    return next((item for item in trial.differences if item.quantity == "greatest fraction"), None)
 
 
 def _row(trial: Trial) -> tuple[str, ...]:
     gamma = trial.gamma
     assert gamma is not None
-    guess = next((item for item in trial.differences if item.quantity == "greatest fraction"), None)
+    guess = _favourite(trial)
     return (
         trial.remedy,
-        trial.verdict,
+        _TOLD[trial.verdict],
         with_stderr(gamma.after, gamma.after_stderr),
         _difference(gamma),
         _NOTHING if guess is None else share_with_stderr(guess.after, guess.after_stderr),
