@@ -2,13 +2,15 @@
 
 A row each network (ALL-CNN-C on CIFAR-10, U-Net on ISBI 2012), a column each optimizer; means over the seeds, bands of
 one standard deviation. Section 5. ``scale`` makes the mean square of each layer's pre-activations 1 over five
-mini-batches, ``scale + bias`` first takes away each unit's mean by its bias (equations 13 and 14). The best rate is the
-one whose mean loss over all recorded iterations is smallest: the fastest.
+mini-batches, ``scale + bias`` first takes away each unit's mean by its bias (equations 13 and 14). The loss is over
+training samples that stay the same, with batch norm in train mode. The best rate is the one whose mean loss over all
+recorded iterations is smallest: the fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +101,10 @@ def _trained(
 
 def _network(network: str, start: str, sizes: Mapping[str, int], inputs: Tensor) -> nn.Module:
     """An untrained network; its weights and biases are set by the first mini-batches, unless a norm does that."""
+    width = sizes["width"]
     norm = "batch" if start == "batch-norm" else None
     module: nn.Module = (
-        all_cnn_c(norm=norm) if network == "all-cnn-c" else u_net(width=sizes["width"], norm=norm)
+        all_cnn_c(width=width, norm=norm) if network == "all-cnn-c" else u_net(width=width, norm=norm)
     )
     if start == "batch-norm":
         return module
@@ -239,16 +242,27 @@ def _statements(results: Mapping[str, Any]) -> Sequence[Statement]:
 
 def _lower(says: str, plain: Array, biased: Array, because: str) -> Statement:
     """That one loss is higher than another on average, compared seed by seed."""
-    value, stderr, _ = mean_and_stderr(np.asarray(plain - biased, dtype=np.float64))
+    if not (np.isfinite(plain).all() and np.isfinite(biased).all()):
+        return Statement(says, ">", 0.0, np.nan, because=_LOST)
+    gaps = np.asarray(plain - biased, dtype=np.float64)
+    value, stderr, _ = mean_and_stderr(gaps)
     found = Statement(says, ">", 0.0, float(value), max(float(stderr), 1e-9))
-    return found if found.agrees else Statement(says, ">", 0.0, float(value), found.stderr, because=because)
+    if found.agrees:
+        return found
+    count = f"scale + bias is lower in {int((gaps > 0).sum())} of {len(gaps)} runs"
+    return replace(found, because=f"{count}; {because}")
 
 
+_LOST = "at each of its rates, one of the two lost a run to infinity, so that there is no mean to compare"
+
+# Numbers of "small", seed 0; ratios (equation 9, positions as units) over 100 training samples and three seeds.
 _WHY = {
-    "all-cnn-c": "so early, scale has done no more than give up its one guess for all (the loss of no guess is ln 10 = "
-    "2.30), while scale + bias begins with guesses that differ by picture and takes longer to give them up; the paper "
-    "speaks of thousands of iterations",
-    "u-net": "so early, the two differ little; the paper speaks of thousands of iterations of a larger network",
+    "all-cnn-c": "when a run from scale leaves the loss of one guess for all, ln 10 = 2.30, is left to chance (at "
+    "small, under Adam, its three runs end at 1.5, 1.2 and 0.2), and three runs then give a wide error",
+    "u-net": "at small both fall to 0.32 … 0.35 within 120 iterations, and differ less than their runs do. The ratio "
+    "of mean to deviation at the output of scale is 1.5 here and 2.9 in ALL-CNN-C, as skip connections go past the "
+    "depths, so perhaps there is less to gain; the paper's network is eight times as wide, its pictures are whole, and "
+    "it runs beyond 10,000 iterations",
 }
 
 FIGURE = PaperFigure(
@@ -261,6 +275,7 @@ FIGURE = PaperFigure(
             "seeds": 2,
             "all-cnn-c": {
                 "side": 16,
+                "width": 8,
                 "pictures": 32,
                 "copies": 1,
                 "batch": 2,
@@ -281,17 +296,18 @@ FIGURE = PaperFigure(
             },
         },
         "small": {
-            "rates": {"sgd": [0.001, 0.01], "adam": [0.0001, 0.001]},
+            "rates": {"sgd": [0.0003, 0.001, 0.003, 0.01], "adam": [0.00003, 0.0001, 0.0003, 0.001]},
             "seeds": 3,
             "all-cnn-c": {
                 "side": 16,
-                "pictures": 2000,
-                "copies": 2,
-                "batch": 8,
+                "width": 24,
+                "pictures": 100,
+                "copies": 1,
+                "batch": 16,
                 "first": 5,
-                "steps": 45,
-                "every": 9,
-                "looked_at": 32,
+                "steps": 200,
+                "every": 10,
+                "looked_at": 96,
             },
             "u-net": {
                 "side": 32,
@@ -299,8 +315,8 @@ FIGURE = PaperFigure(
                 "copies": 1,
                 "batch": 4,
                 "first": 5,
-                "steps": 45,
-                "every": 9,
+                "steps": 120,
+                "every": 10,
                 "looked_at": 32,
             },
         },
@@ -309,6 +325,7 @@ FIGURE = PaperFigure(
             "seeds": 3,
             "all-cnn-c": {
                 "side": 32,
+                "width": 96,
                 "pictures": 0,
                 "copies": 20,
                 "batch": 128,
@@ -331,10 +348,14 @@ FIGURE = PaperFigure(
     },
     departs={
         "small": (
-            "45 iterations with batches of 8 and 4, and two of the four rates of each optimizer",
-            "ALL-CNN-C on 2,000 pictures averaged to 16 × 16 pixels",
-            "U-Net with 8 … 128 channels instead of 64 … 1024, on squares of 32 × 32 pixels",
+            "ALL-CNN-C with 24 and 48 channels instead of 96 and 192, on 100 pictures averaged to 16 × 16 pixels, one "
+            "crop of each: few enough for 200 iterations with batches of 16 to learn them",
+            "U-Net with 8 … 128 channels instead of 64 … 1024, on squares of 32 × 32 pixels, one warp of each; 120 "
+            "iterations with batches of 4",
         ),
-        "paper": ("the paper does not say how large its batches are: 128 and 1 are ours",),
+        "paper": (
+            "the paper does not say how large its batches are: 128 and 1 are ours",
+            "nor on what it takes the training loss: ours is over the same training samples at every look",
+        ),
     },
 )
