@@ -249,20 +249,19 @@ def _lower(says: str, plain: Array, biased: Array, because: str) -> Statement:
     found = Statement(says, ">", 0.0, float(value), max(float(stderr), 1e-9))
     if found.agrees:
         return found
-    count = f"scale + bias is lower in {int((gaps > 0).sum())} of {len(gaps)} runs"
+    levels = "; ".join(", ".join(f"{item:.2f}" for item in values) for values in (plain, biased))
+    count = f"scale + bias is lower in {int((gaps > 0).sum())} of {len(gaps)} runs ({levels})"
     return replace(found, because=f"{count}; {because}")
 
 
 _LOST = "at each of its rates, one of the two lost a run to infinity, so that there is no mean to compare"
 
-# Numbers of "small", seed 0; ratios (equation 9, positions as units) over 100 training samples and three seeds.
 _WHY = {
-    "all-cnn-c": "when a run from scale leaves the loss of one guess for all, ln 10 = 2.30, is left to chance (at "
-    "small, under Adam, its three runs end at 1.5, 1.2 and 0.2), and three runs then give a wide error",
-    "u-net": "at small both fall to 0.32 … 0.35 within 120 iterations, and differ less than their runs do. The ratio "
-    "of mean to deviation at the output of scale is 1.5 here and 2.9 in ALL-CNN-C, as skip connections go past the "
-    "depths, so perhaps there is less to gain; the paper's network is eight times as wide, its pictures are whole, and "
-    "it runs beyond 10,000 iterations",
+    "all-cnn-c": "when a run from scale leaves the loss of one guess for all, ln 10, is left to chance, and so few runs "
+    "then give a wide error",
+    "u-net": "within so few iterations the two differ less than their runs do; skip connections go past the depths, so "
+    "perhaps there is less to gain; the paper's network is wider, its pictures are whole, and it runs beyond 10,000 "
+    "iterations",
 }
 
 FIGURE = PaperFigure(
