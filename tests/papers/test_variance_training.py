@@ -116,10 +116,12 @@ def test_a_difference_is_taken_seed_by_seed():
     assert held.stderr == pytest.approx(0.01 / math.sqrt(3))
     turned = fig4._lower("lower", losses - 0.1, losses, "why")
     assert not turned.agrees
-    assert turned.because == "scale + bias is lower in 0 of 3 runs; why"
+    assert turned.because == "scale + bias is lower in 0 of 3 runs (0.90, 2.90, 7.90; 1.00, 3.00, 8.00); why"
     unsure = fig4._lower("lower", losses, losses - [0.1, 2.0, -0.1], "why")
     assert not unsure.agrees
-    assert unsure.because == "scale + bias is lower in 2 of 3 runs; why"
+    assert unsure.because.startswith(
+        "scale + bias is lower in 2 of 3 runs (1.00, 3.00, 8.00; 0.90, 1.00, 8.10)"
+    )
 
 
 def test_a_lost_run_is_no_smaller_sample():

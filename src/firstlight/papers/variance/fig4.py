@@ -257,10 +257,10 @@ def _lower(says: str, plain: Array, biased: Array, because: str) -> Statement:
 _LOST = "at each of its rates, one of the two lost a run to infinity, so that there is no mean to compare"
 
 _WHY = {
-    "all-cnn-c": "when a run from scale leaves the loss of one guess for all, ln 10, is left to chance, and so few runs "
-    "then give a wide error",
-    "u-net": "within so few iterations the two differ less than their runs do; skip connections go past the depths, so "
-    "perhaps there is less to gain; the paper's network is wider, its pictures are whole, and it runs beyond 10,000 "
+    "all-cnn-c": "when a run from scale leaves the loss of one guess for all, ln 10, is left to chance, and so few "
+    "runs then give a wide error",
+    "u-net": "within so few iterations the two differ less than their runs do; skip connections go past the depths, "
+    "so perhaps there is less to gain; the paper's network is wider, its pictures are whole, and it runs beyond 10,000 "
     "iterations",
 }
 
