@@ -26,8 +26,8 @@ from firstlight.measurement.layouts import Planes, Rows
 
 __all__ = ["Moments", "finalize", "finalize_members", "init", "merge", "merge_many", "update"]
 
-_PIECE = 1 << 16
-"""Elements reduced at a time: a float32 piece and its two temporaries (¾ MB) stay in a core's cache."""
+_PIECE = 1 << 17
+"""Elements that a thread reduces at a time: a float32 piece and its two temporaries (1½ MB) stay near a core."""
 _FEWEST = 128
 """Rows of a piece at least: each costs a merge of its units in float64."""
 _LARGEST, _SMALLEST = 1e17, 1e-15
@@ -162,11 +162,12 @@ def _of_rows(values: Tensor, order: int) -> Moments:
     rows, units = values.shape
     if not rows:
         return init(units, order=order)
-    step = max(_PIECE // max(units, 1), _FEWEST)
+    step = max(_PIECE * torch.get_num_threads() // max(units, 1), _FEWEST)
     pieces = [values[start : start + step] for start in range(0, rows, step)]
     parts = [_reduced(piece, 0, order) for piece in pieces]
     if len(parts) == 1:
-        return Moments(rows, *parts[0], order)
+        mean, m2, m3, m4, absolute = parts[0]
+        return Moments(rows, mean, m2, m3, m4, absolute, order)
     counts = torch.tensor([[float(len(piece))] for piece in pieces], dtype=torch.float64)
     joined = [torch.stack(column) for column in zip(*parts, strict=True)]  # (piece, unit) each
     return merge_many(counts, *joined, count=rows, order=order)
@@ -175,41 +176,61 @@ def _of_rows(values: Tensor, order: int) -> Moments:
 def _of_planes(values: Tensor, order: int) -> Moments:
     samples, units, positions = values.shape
     flat = values.reshape(samples * units, positions)
-    step = max(_PIECE // positions, 1)
-    parts = [_reduced(flat[start : start + step], 1, order) for start in range(0, len(flat), step)]
-    joined = [torch.cat(column).reshape(samples, units) for column in zip(*parts, strict=True)]
+    step = max(_PIECE * torch.get_num_threads() // positions, 1)
+    sums = [_power_sums(flat[start : start + step], 1, order) for start in range(0, len(flat), step)]
+    parts = _put_right([torch.cat(column) for column in zip(*sums, strict=True)], positions, order)
+    if flat.dtype != torch.float64:
+        lost = _out_of_range(parts[1] / positions, flat)
+        if len(lost):
+            exact = _reduced(flat[lost.to(flat.device)].double(), 1, order)
+            for part, again in zip(parts, exact, strict=True):
+                part[lost] = again
     counts = torch.full((1, 1), float(positions), dtype=torch.float64)
-    return merge_many(counts, *joined, count=samples * positions, order=order)
+    planes = (part.reshape(samples, units) for part in parts)
+    return merge_many(counts, *planes, count=samples * positions, order=order)
 
 
-def _reduced(piece: Tensor, axis: int, order: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Mean, central sums and absolute sum along ``axis``; the rounding of the mean is put right in float64."""
+def _reduced(piece: Tensor, axis: int, order: int) -> list[Tensor]:
+    """Mean, central sums and absolute sum along ``axis``, in float64."""
     count = piece.shape[axis]
+    parts = _put_right(_power_sums(piece, axis, order), count, order)
+    if piece.dtype != torch.float64 and len(_out_of_range(parts[1] / count, piece.movedim(axis, 1))):
+        return _reduced(piece.double(), axis, order)
+    return parts
+
+
+def _power_sums(piece: Tensor, axis: int, order: int) -> list[Tensor]:
+    """Mean, Σ (x − mean)^p for p = 1 … 4 and Σ |x|, in the piece's precision; orders not asked for are left out."""
     mean = piece.mean(axis, keepdim=True)
     power = piece - mean  # one buffer, written again and again: memory traffic is what this costs
-    first = power.sum(axis).double().cpu()
+    first = power.sum(axis)
     square = power * power
-    second = square.sum(axis).double().cpu()
-    if piece.dtype != torch.float64 and _out_of_range(second / count, power, axis):
-        return _reduced(piece.double(), axis, order)
+    sums = [mean.squeeze(axis), first, square.sum(axis)]
     if order >= 4:
         third = power.mul_(square).sum(axis)
         fourth = square.mul_(square).sum(axis)
-        absolute = torch.abs(piece, out=power).sum(axis).double().cpu()
-    error = first / count  # of the mean, in the piece's precision
-    exact = mean.squeeze(axis).double().cpu() + error
+        sums += [third, fourth, torch.abs(piece, out=power).sum(axis)]
+    return sums
+
+
+def _put_right(sums: list[Tensor], count: int, order: int) -> list[Tensor]:
+    """Exact mean and central sums in float64: the mean of a piece is rounded, and its error is its first sum."""
+    mean, first, second, *higher = (part.double().cpu() for part in sums)
+    error = first / count
     m2 = second - count * error**2
     if order < 4:
-        return exact, m2.clamp_(min=0), m2, m2, m2
-    third, fourth = third.double().cpu(), fourth.double().cpu()
+        return [mean + error, m2.clamp_(min=0), m2.clone(), m2.clone(), m2.clone()]
+    third, fourth, absolute = higher
     m3 = third - 3 * error * second + 2 * count * error**3
     m4 = fourth - 4 * error * third + 6 * error**2 * second - 3 * count * error**4
-    return exact, m2.clamp_(min=0), m3, m4.clamp_(min=0), absolute
+    return [mean + error, m2.clamp_(min=0), m3, m4.clamp_(min=0), absolute]
 
 
-def _out_of_range(variance: Tensor, centred: Tensor, axis: int) -> bool:
-    """Whether some unit's fourth powers may have left float32; NaN is out, a unit that never varies is in."""
-    if bool((~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))).any()):
-        return True
-    still = variance == 0  # or squares that were rounded to zero
-    return bool(still.any()) and bool((still & (centred != 0).any(axis).cpu()).any())
+def _out_of_range(variance: Tensor, values: Tensor) -> Tensor:
+    """Units of ``(unit, value)`` whose fourth powers may have left float32; NaN is out, one that never varies is in."""
+    out = ~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))
+    still = torch.nonzero(variance == 0).flatten()  # or squares that were rounded to zero
+    if len(still):
+        rows = values[still.to(values.device)]
+        out[still] = (rows != rows[:, :1]).any(1).cpu()
+    return torch.nonzero(out).flatten()
