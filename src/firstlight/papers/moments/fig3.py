@@ -16,7 +16,14 @@ import numpy as np
 from firstlight.papers.figure import PaperFigure
 from firstlight.papers.jackknife import bounded, mean_and_error
 from firstlight.papers.moments.evolution import draw_curves, draw_moments
-from firstlight.papers.moments.simulations import GEOMETRIES, Curve, along, simulated
+from firstlight.papers.moments.simulations import (
+    FEED_FORWARD_DEPARTURES,
+    FEED_FORWARD_SCALES,
+    GEOMETRIES,
+    Curve,
+    along,
+    simulated,
+)
 from firstlight.papers.work import Work
 from firstlight.plots.style import house_style
 from firstlight.results.profile import Profile
@@ -138,25 +145,6 @@ FIGURE = PaperFigure(
     _compute,
     _draw,
     _statements,
-    scales={
-        "smoke": {
-            "dense": {"length": 6, "width": 16, "batch": 8, "simulations": 2, "every": 2},
-            "convolutional": {"length": 6, "width": 4, "batch": 2, "simulations": 2, "every": 2},
-        },
-        "small": {
-            "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 24, "every": 10},
-            "convolutional": {"length": 200, "width": 64, "batch": 12, "simulations": 12, "every": 10},
-        },
-        "paper": {
-            "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
-            "convolutional": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
-        },
-    },
-    departs={
-        "small": (
-            "24 simulations (fully connected) and 12 (convolutional) instead of 1,000",
-            "every 10th layer instead of every 2nd",
-            "convolutions of 64 channels on 12 pictures instead of 512 channels on 64",
-        )
-    },
+    scales=FEED_FORWARD_SCALES,
+    departs=FEED_FORWARD_DEPARTURES,
 )

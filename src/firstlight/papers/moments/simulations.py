@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,12 +30,46 @@ from firstlight.papers.chunks import pooled
 from firstlight.papers.work import Work
 from firstlight.results.profile import Profile
 
-__all__ = ["EVOLUTION", "GEOMETRIES", "Curve", "along", "fresh_batches", "simulated"]
+__all__ = [
+    "EVOLUTION",
+    "FEED_FORWARD_DEPARTURES",
+    "FEED_FORWARD_SCALES",
+    "GEOMETRIES",
+    "Curve",
+    "along",
+    "fresh_batches",
+    "simulated",
+]
 
 Array = NDArray[np.float64]
 
 GEOMETRIES = {"dense": "fully connected", "convolutional": "convolutional, periodic boundaries"}
 """The two kinds of nets, with the words for them."""
+
+FEED_FORWARD_SCALES: Mapping[str, Mapping[str, Any]] = {
+    "smoke": {
+        "dense": {"length": 6, "width": 16, "batch": 8, "simulations": 2, "every": 2},
+        "convolutional": {"length": 6, "width": 4, "batch": 2, "simulations": 2, "every": 2},
+    },
+    "small": {
+        "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 24, "every": 10},
+        "convolutional": {"length": 200, "width": 64, "batch": 12, "simulations": 12, "every": 10},
+    },
+    "paper": {
+        "dense": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
+        "convolutional": {"length": 200, "width": 512, "batch": 64, "simulations": 1000, "every": 2},
+    },
+}
+"""Sizes of figures 3 and 4: feed-forward nets, without and with batch norm."""
+
+FEED_FORWARD_DEPARTURES: Mapping[str, tuple[str, ...]] = {
+    "small": (
+        "24 simulations (fully connected) and 12 (convolutional) instead of 1,000",
+        "every 10th layer instead of every 2nd",
+        "convolutions of 64 channels on 12 pictures instead of 512 channels on 64",
+    )
+}
+"""How they are not the paper's."""
 
 EVOLUTION = (
     "gamma",

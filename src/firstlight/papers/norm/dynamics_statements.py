@@ -11,13 +11,13 @@ sum a group up, all from its trajectory on one split:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firstlight.papers.figure import Results
 from firstlight.papers.norm.filtered_training import NEUTRAL, PREJUDICED, group
 from firstlight.papers.norm.networks import TITLES
 from firstlight.results.guess_law import GuessLaw
@@ -37,7 +37,6 @@ __all__ = [
     "spreads_apart",
 ]
 
-Results = Mapping[str, Any]
 Group = tuple[str, str]
 """A network and the kind of its starts."""
 Measured = tuple[float, float]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from firstlight.papers.figure import PaperFigure
+from firstlight.papers.figure import PaperFigure, Results
 from firstlight.papers.norm.dynamics_drawing import draw_dynamics
 from firstlight.papers.norm.dynamics_statements import (
     convergence_apart,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["placement_figure"]
 
-Results = Mapping[str, Any]
 _WHERE = "appendix G.2"
 _ONSET_OF_DEEP = {
     "batch": "in a few hundred steps these networks learn next to nothing, while the prejudice is absorbed; the gap is "
