@@ -300,3 +300,17 @@ def test_progress_goes_to_a_terminal_only(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == ""
+
+
+def test_ranks_of_wide_layers_keep_fewer_rows_where_their_products_would_cost_more_than_the_network(seed):
+    """1,100 units: one multiplication a pixel and unit in the network, and one for each pair of rows in the rank."""
+    x = torch.randn(64, 1, 16, 16, generator=torch.Generator().manual_seed(seed))
+    wide = nn.Sequential(
+        nn.Conv2d(1, 1100, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1100, 2)
+    )
+    profile = fl.measure(wide, x, inits=1, quantities=["effective_rank"], layers=["0"])
+    assert any("over at most 256 rows" in note for note in profile.provenance.notes)
+    few = fl.measure(wide, x[:, :, :2, :2], inits=1, quantities=["effective_rank"], layers=["0"])
+    assert not any("evenly spaced" in note for note in few.provenance.notes)
+    # one input channel: every unit is a line through the same pixels
+    assert float(profile.effective_rank[0]) == pytest.approx(1, abs=1e-3)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 import firstlight as fl
 from firstlight.measurement.seeding import initialization_seed, stream
+from firstlight.measurement.tangents import split, tangent_mode
 
 
 def inputs(*shape):
@@ -187,3 +189,55 @@ def test_noise_that_is_lost_on_the_way_is_told():
     [note] = profile.provenance.notes
     assert "the noise is 0 or unknown at" in note
     assert "left the range of float16" in note
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: nn.Linear(5, 7), (4, 5)),
+        (lambda: nn.Linear(5, 7, bias=False), (4, 3, 5)),
+        (lambda: nn.Conv1d(5, 6, 3, stride=2, padding=1), (4, 5, 9)),
+        (lambda: nn.Conv2d(4, 6, 3, groups=2, padding="same", padding_mode="circular"), (4, 4, 9, 9)),
+        (lambda: nn.Conv3d(2, 3, 2, dilation=2), (2, 2, 5, 5, 5)),
+        (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1), (2, 4, 5, 5)),
+    ],
+)
+def test_linear_layers_pass_noise_as_torch_does(layer, shape, seed):
+    torch.manual_seed(seed)
+    module, x, dx = layer().double(), torch.randn(shape).double(), torch.randn(shape).double()
+    with torch.no_grad():
+        expected = torch.func.jvp(module, (x,), (dx,))
+        with tangent_mode(module):
+            signal, tangent = split(module(forward_ad.make_dual(x, dx)))
+    torch.testing.assert_close(signal, expected[0])
+    torch.testing.assert_close(tangent, expected[1])
+
+
+def test_a_linear_layer_is_not_run_a_third_time(seed):
+    """Torch's own rule also multiplies the signal with a noise on the weights, which is zero."""
+    net, calls = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Conv2d(3, 3, 3)), []
+
+    class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if "convolution" in str(function):
+                calls.append(function)
+            return function(*args, **(kwargs or {}))
+
+    x = torch.randn(2, 2, 8, 8)
+    with torch.no_grad(), tangent_mode(net), Counted():
+        net(forward_ad.make_dual(x, torch.randn_like(x)))
+    assert len(calls) == 4
+
+
+def test_noise_on_a_weight_goes_by_torchs_rule(seed):
+    """A layer whose weight is computed from the signal: its noise arrives too."""
+
+    class Product(nn.Module):
+        def forward(self, x):
+            return nn.functional.linear(x, x[:3])
+
+    x, dx = inputs(6, 4), inputs(6, 4).flip(0)
+    expected = torch.func.jvp(Product(), (x,), (dx,))[1]
+    with tangent_mode(Product()):
+        tangent = split(Product()(forward_ad.make_dual(x, dx)))[1]
+    torch.testing.assert_close(tangent, expected)

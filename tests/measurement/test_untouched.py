@@ -77,7 +77,7 @@ def test_model_and_generators(model, end, quantities, monkeypatch):
             torch.rand(1)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(observing.moments, "update", interrupted)
+        monkeypatch.setattr(observing.moments, "of_block", interrupted)
     before, drawn = picture(model), generators()
     x = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
     if end == "success":

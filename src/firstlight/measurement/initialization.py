@@ -384,12 +384,15 @@ def takes_seed(factory: Callable[..., Any]) -> bool:
 
 def _of_blueprint(blueprint: Any, seed: int, redraw: str | Callable[[nn.Module], object] | None) -> Draw:
     description = str(blueprint)
-
-    def build(index: int) -> nn.Module:
-        module: nn.Module = blueprint.build(seed=torch_seed(initialization_seed(seed, index)))
-        return module
-
+    working: nn.Module = blueprint.build(seed=0)
     if redraw is not None:
-        draw = _of_module(build(0), seed, redraw, ())
+        draw = _of_module(working, seed, redraw, ())
         return Draw(description, draw.method, draw.module_of)
-    return Draw(description, "Blueprint", build)
+
+    def module_of(index: int) -> nn.Module:
+        """What ``build`` with this seed makes, without making a module."""
+        number = torch_seed(initialization_seed(seed, index))
+        blueprint.initialize(working, torch.Generator().manual_seed(number))
+        return working
+
+    return Draw(description, "Blueprint", module_of)

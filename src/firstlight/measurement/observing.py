@@ -37,6 +37,7 @@ from firstlight.measurement.reading_activations import speakers
 from firstlight.measurement.seeding import initialization_seed, seeded, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
+from firstlight.measurement.through_batch_norm import Reduced, line
 
 __all__ = [
     "INPUT",
@@ -196,6 +197,8 @@ class _Watch:
         if self.route is not None:
             self.taps = (*self.taps, *self.route.auxiliary)
         self.speakers = speakers(plan) if "dead_units" in asked else {}
+        self.modules: dict[str, nn.Module] = {}
+        self.reduced: Reduced | None = None
         known = {tap.key for tap in self.taps}
         self.watched = tuple(tap for tap in plan.ran if tap.key in self.speakers and tap.key not in known)
 
@@ -203,6 +206,7 @@ class _Watch:
         """Run one batch."""
         self.samples += batch.size
         self.sizes.add(batch.size)
+        self.modules = dict(module.named_modules())
         entered: dict[str, tuple[Tensor, Tensor]] = {}
         with ExitStack() as stack:
             begin = stack.enter_context(tapped(module, (*self.taps, *self.watched), self._listen))
@@ -214,10 +218,12 @@ class _Watch:
             tensor, _ = answer(run(module, batch))
             signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
             self._guess(signal, batch.target)
+            self.reduced = None
             if self.plan.output is None and self.reduces:
                 self._reduce(OUTPUT, signal, tangent, self.setting.output_axis, self.rescaling.exponent)
             for signal, tangent in entered.values():
                 self._reduce(INPUT, signal, tangent, 1 if signal.ndim >= 4 else -1, 0)
+            self.reduced = None
 
     def finalized(self) -> Seen:
         """Numbers of every layer."""
@@ -261,15 +267,32 @@ class _Watch:
             state = self.extremes.get(tap.key) or dead_units.init(rows.shape[1])
             self.extremes[tap.key] = dead_units.update(state, rows)
         if tap not in self.watched:
-            self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent)
+            known = None
+            if self.asked.order and tap.kind == "channel norm" and self.reduced is not None:
+                read = split(args[0])[0] if args and isinstance(args[0], Tensor) else None
+                known = line(self.modules[tap.name], self.reduced, read, signal)
+            self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent, known)
 
-    def _reduce(self, key: str, signal: Tensor, tangent: Tensor | None, axis: int, exponent: int) -> None:
-        """Take one output into the states of its layer."""
+    def _reduce(
+        self,
+        key: str,
+        signal: Tensor,
+        tangent: Tensor | None,
+        axis: int,
+        exponent: int,
+        known: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """Take one output into the states of its layer; ``known`` is the line that made it of what was reduced last."""
         units = signal.shape[axis] if signal.ndim > 1 else 1
         chosen = key in self.layers
         if self.asked.order:
-            state = self.moments.get(key) or moments.init(units, order=self.asked.order if chosen else 2)
-            self.moments[key] = moments.update(state, arranged(signal, axis))
+            order, block = self.asked.order if chosen else 2, arranged(signal, axis)
+            if known is None or self.reduced is None or self.reduced.moments.order < order:
+                found = moments.of_block(block, order=order)
+            else:
+                found = moments.mapped(self.reduced.moments, *known, block)
+            self.moments[key] = moments.merge(self.moments[key], found) if key in self.moments else found
+            self.reduced = Reduced(signal, signal._version, found)
         if chosen and "effective_rank" in self.asked:
             rank = self.ranks.get(key) or effective_rank.init(units)
             self.ranks[key] = effective_rank.update(

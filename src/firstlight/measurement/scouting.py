@@ -6,6 +6,7 @@ should carry.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -30,8 +31,12 @@ _BLOCK = 1 << 20
 _WHOLE = 1 << 27
 """Largest activation for which batch norm gets the whole data as one batch."""
 _MINIBATCH = 128
-_RANK_SHARE = 0.25
+_RANK_SHARE = 0.2
 """Multiplications spent on covariances, as a share of the forward pass."""
+_WIDE_SHARE = 0.1
+"""The same for layers whose rows are multiplied instead."""
+_FEWEST_ROWS = 256
+"""Rows of such a layer that are kept in any case."""
 _RANK_FREE = 20_000_000
 """Multiplications for each sample that are spent on covariances in any case."""
 
@@ -162,12 +167,13 @@ def _positions(
     )
     allowed = max(_RANK_SHARE * forward, _RANK_FREE * scouted)
     share = min(1.0, allowed / cost) if cost else 1.0
+    rows = _rows_of_wide(plan, ranks, forward, scouted, samples)
     chosen: dict[str, Tensor] = {}
     for tap in plan.taps:
         total = tap.positions
         kept = max(1, int(total * share))
         if tap.units > UNITS_LIMIT:
-            kept = max(1, min(total, ROWS_LIMIT // (samples or ROWS_LIMIT)))
+            kept = max(1, min(total, rows // (samples or rows)))
         if kept < total:
             chosen[tap.key] = (
                 torch.linspace(0, total - 1, kept).round().long() if kept > 1 else torch.tensor([total // 2])
@@ -181,9 +187,20 @@ def _positions(
     if wide:
         notes.append(
             f"effective ranks of {len(wide)} layers with more than {UNITS_LIMIT} units "
-            f"are over at most {ROWS_LIMIT} rows"
+            f"are over at most {ROWS_LIMIT if rows < (samples or 0) else rows} rows"
         )
     return chosen
+
+
+def _rows_of_wide(plan: Plan, ranks: int, forward: int, scouted: int, samples: int | None) -> int:
+    """Rows of layers with too many units for a covariance: their products cost a share of the forward pass."""
+    wide = [tap for tap in plan.taps if tap.units > UNITS_LIMIT and tap.positions > 1]
+    if samples is None or not wide:
+        return ROWS_LIMIT
+    most = {tap.key: min(samples * tap.positions, ROWS_LIMIT) for tap in wide}
+    cost = ranks * sum(most[tap.key] ** 2 * tap.units for tap in wide)
+    factor = math.sqrt(_WIDE_SHARE * forward / scouted * samples / cost)
+    return max(_FEWEST_ROWS, min(ROWS_LIMIT, int(factor * max(most.values()))))
 
 
 def _numel(shape: tuple[int, ...]) -> int:

@@ -18,7 +18,7 @@ Reference: Labatie, *Characterizing well-behaved vs. pathological deep neural ne
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
@@ -50,7 +50,7 @@ def tangent_mode(module: nn.Module) -> Iterator[None]:
             stack.enter_context(_plain_recurrence())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         stack.enter_context(forward_ad.dual_level())
-        stack.enter_context(_FixedBatchStatistics())
+        stack.enter_context(_OwnRules())
         yield
 
 
@@ -183,11 +183,21 @@ class Rescaling:
         return exponent if abs(exponent) > band(tangent.dtype) else 0
 
 
-class _FixedBatchStatistics(TorchFunctionMode):
-    """Batch norm of a dual tensor: the signal normalized as ever, the noise only scaled.
+_LINEAR = {
+    *(functional.linear, torch.conv1d, torch.conv2d, torch.conv3d),
+    *(torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d),
+}
+"""Functions of (input, weight, bias, …) that are linear in the input."""
 
-    Modules arrive as ``functional.batch_norm``, which is handled whole because nothing inside it would be
-    shown to this mode, and other callers as ``torch.batch_norm``.
+
+class _OwnRules(TorchFunctionMode):
+    """Rules of our own for dual tensors, where torch has another one in mind or takes longer.
+
+    - Batch norm: the signal normalized as ever, the noise only scaled. Modules arrive as ``functional.batch_norm``,
+      which is handled whole because nothing inside it would be shown to this mode, and other callers as
+      ``torch.batch_norm``.
+    - Dense and convolutional layers: the same layer without its bias. Torch adds what a noise on the weights would
+      do, and computes it from zeros: a pass of its own.
     """
 
     def __torch_function__(
@@ -199,7 +209,25 @@ class _FixedBatchStatistics(TorchFunctionMode):
         if function is torch.batch_norm:
             values, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
             return _scaled_noise(values, mean, variance, weight, bias, training, momentum, epsilon)
+        if function in _LINEAR:
+            return _linear_noise(function, *args, **kwargs)
         return function(*args, **kwargs)
+
+
+def _linear_noise(
+    function: Callable[..., Tensor],
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Tensor:
+    """A function of ``_LINEAR``, with its parameter names, for dual inputs and plain weights."""
+    signal, tangent = split(input)
+    if tangent is None or split(weight)[1] is not None or (bias is not None and split(bias)[1] is not None):
+        return function(input, weight, bias, *args, **kwargs)
+    output = function(signal, weight, bias, *args, **kwargs)
+    return _dual(output, function(tangent, weight, None, *args, **kwargs))
 
 
 def _scaled_noise(

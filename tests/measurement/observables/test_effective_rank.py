@@ -59,3 +59,10 @@ def test_many_units_keep_no_more_rows_than_the_limit():
         state = effective_rank.update(state, torch.zeros(effective_rank.ROWS_LIMIT // 3, units))
     assert state.count == effective_rank.ROWS_LIMIT
     assert state.products is None
+
+
+@pytest.mark.parametrize(("rows", "units"), [(61, 2300), (900, 500), (2300, 61)])
+def test_products_block_by_block(rows, units, seed, monkeypatch):
+    values = torch.from_numpy(np.random.default_rng(seed).standard_normal((rows, units)))
+    monkeypatch.setattr(effective_rank, "_LARGE_PRODUCT", 1)
+    torch.testing.assert_close(effective_rank._gram(values), values @ values.T)

@@ -20,9 +20,10 @@ __all__ = ["ROWS_LIMIT", "UNITS_LIMIT", "RankState", "finalize", "init", "merge"
 UNITS_LIMIT = 1024
 """Above this many units no (unit, unit) matrix is kept: the rank is that of at most ``ROWS_LIMIT`` rows."""
 ROWS_LIMIT = 1024
-_DENSE = 320
+_DENSE = 128
 _LARGE_PRODUCT = 1 << 27
-"""Multiplications above which the Gram matrix is formed in the rows' own precision."""
+"""Multiplications above which the Gram matrix is formed in the rows' own precision, and block by block."""
+_BLOCKS = 4
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ def finalize(state: RankState) -> float:
         rows = rows.double() if exact else rows
         rows = rows - rows.mean(0)
         scale = rows.abs().amax()
-        rows = rows / scale if scale > 0 else rows
-        matrix = (rows @ rows.T if len(rows) <= state.units else rows.T @ rows).double()
+        rows = rows.div_(scale) if scale > 0 else rows
+        matrix = _gram(rows if len(rows) <= state.units else rows.T).double()
     else:
         _, total, products = _sums(state)
         mean = total / state.count
@@ -149,8 +150,20 @@ def _added(state: RankState, rows: Tensor) -> RankState:
         state.count + len(rows),
         shift,
         total + centred.sum(0).double(),
-        products + (centred.T @ centred).double(),
+        products + _gram(centred.T).double(),
     )
+
+
+def _gram(rows: Tensor) -> Tensor:
+    """Products of all rows; of large matrices only the blocks on and above the diagonal are multiplied."""
+    if len(rows) * rows.numel() < _LARGE_PRODUCT:
+        return rows @ rows.T
+    found, step = rows.new_empty(len(rows), len(rows)), -(-len(rows) // _BLOCKS)
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step] @ rows[start:].T
+        found[start : start + step, start:] = block
+        found[start + step :, start : start + step] = block[:, step:].T
+    return found
 
 
 def _sums(state: RankState) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,13 +9,14 @@ M_{2,u}^2⟩,
 with :math:`⟨·⟩` over units; variances are over the data at hand (1/n), as in the papers and in dataset
 theory.
 
-A block is reduced in cache-sized pieces about its own mean in the tensor's precision, and pieces are merged
+A block is reduced in cache-sized pieces about their own means in the tensor's precision, and pieces are merged
 in float64 (Chan, Golub & LeVeque 1979; Pébay 2008, third and fourth moments), so V/C may be as small as the
-values themselves resolve. A piece whose powers leave the range of its precision is reduced in float64.
+values themselves resolve. A unit whose powers leave the range of its precision is reduced in float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,11 @@ from torch import Tensor
 
 from firstlight.measurement.layouts import Planes, Rows
 
-__all__ = ["Moments", "finalize", "finalize_members", "init", "merge", "merge_many", "update"]
+__all__ = ["Moments", "finalize", "finalize_members", "init", "mapped", "merge", "of_block", "update"]
 
-_PIECE = 1 << 17
-"""Elements that a thread reduces at a time: a float32 piece and its two temporaries (1½ MB) stay near a core."""
+_PIECE = 1 << 18
+"""Elements that a thread reduces at a time: a float32 piece and its two buffers (3 MB) stay near a core, and the calls
+(a dozen for each piece, microseconds each) stay a small part."""
 _FEWEST = 128
 """Rows of a piece at least: each costs a merge of its units in float64."""
 _LARGEST, _SMALLEST = 1e17, 1e-15
@@ -65,7 +67,15 @@ def init(units: int, *, order: int = 4) -> Moments:
 
 def update(state: Moments, block: Rows | Planes) -> Moments:
     """Take in one block."""
-    return merge(state, _of_block(block, state.order))
+    return merge(state, of_block(block, order=state.order))
+
+
+def of_block(block: Rows | Planes, *, order: int = 4) -> Moments:
+    """The state after seeing this block and nothing else."""
+    values = block.values
+    if values.dtype in (torch.float16, torch.bfloat16):
+        values = values.float()
+    return _of_rows(values, order) if isinstance(block, Rows) else _of_planes(values, order)
 
 
 def merge(first: Moments, second: Moments) -> Moments:
@@ -79,41 +89,32 @@ def merge(first: Moments, second: Moments) -> Moments:
     """
     if not first.count or not second.count:
         return first if first.count else second
-    return merge_many(
-        torch.tensor([[float(first.count)], [float(second.count)]], dtype=torch.float64),
-        *(torch.stack(pair) for pair in zip(_sums(first), _sums(second), strict=True)),
-        count=first.count + second.count,
-        order=first.order,
-    )
+    counts = torch.tensor([[float(first.count)], [float(second.count)]], dtype=torch.float64)
+    pairs = zip(_sums(first), _sums(second), strict=True)
+    return _merged(counts, [torch.stack(pair) for pair in pairs], first.count + second.count, first.order)
 
 
-def merge_many(
-    counts: Tensor,
-    mean: Tensor,
-    m2: Tensor,
-    m3: Tensor,
-    m4: Tensor,
-    absolute: Tensor,
-    *,
-    count: int,
-    order: int,
-) -> Moments:
-    """Merge along the first axis: ``counts`` broadcasts over (part, unit), the others have that shape."""
-    center = (counts * mean).sum(0) / count
-    shift = mean - center
-    between = counts * shift
-    if order == 2:
-        zeros = torch.zeros_like(center)
-        return Moments(count, center, (m2 + between * shift).sum(0), zeros, zeros, zeros, order)
-    square = shift * shift
+def mapped(state: Moments, gain: Tensor, shift: Tensor, block: Rows | Planes) -> Moments:
+    """The moments of ``block``, which holds gain · x + shift of each unit where ``state`` has seen the x.
+
+    What follows from those of x is not summed again; Σ |·| does not follow.
+
+    >>> x = torch.tensor([[1.0], [2.0], [6.0]])
+    >>> seen = mapped(of_block(Rows(x)), torch.tensor([-2.0]), torch.tensor([4.0]), Rows(4 - 2 * x))
+    >>> seen.mean.item(), seen.m2.item(), seen.m3.item(), seen.m4.item(), seen.absolute.item()
+    (-2.0, 56.0, -144.0, 1568.0, 10.0)
+    """
+    gain, shift = gain.double().cpu(), shift.double().cpu()
+    square = gain * gain
+    absolute = _absolute_sums(block) if state.order >= 4 else torch.zeros_like(gain)
     return Moments(
-        count,
-        center,
-        (m2 + between * shift).sum(0),
-        (m3 + 3 * shift * m2 + between * square).sum(0),
-        (m4 + 4 * shift * m3 + 6 * square * m2 + between * square * shift).sum(0),
-        absolute.sum(0),
-        order,
+        state.count,
+        gain * state.mean + shift,
+        square * state.m2,
+        square * gain * state.m3,
+        square * square * state.m4,
+        absolute,
+        state.order,
     )
 
 
@@ -146,88 +147,111 @@ def finalize_members(state: Moments, members: int) -> list[dict[str, float]]:
 
 
 def _sums(state: Moments) -> tuple[Tensor, ...]:
-    return (state.mean, state.m2, state.m3, state.m4, state.absolute)
+    return (state.mean, torch.zeros_like(state.mean), state.m2, state.m3, state.m4, state.absolute)
 
 
-def _of_block(block: Rows | Planes, order: int) -> Moments:
-    values = block.values
-    if values.dtype in (torch.float16, torch.bfloat16):
-        values = values.float()
-    if isinstance(block, Rows):
-        return _of_rows(values, order)
-    return _of_planes(values, order)
+def _merged(counts: Tensor, sums: Sequence[Tensor], count: int, order: int) -> Moments:
+    """Parts as one.
+
+    ``sums`` are those of ``_power_sums``, each (part, unit) in float64: a point a of the part's own and Σ (x − a)^p,
+    which about another point c are sums over powers of a − c. ``counts`` broadcasts over (part, unit).
+    """
+    about, first, second = sums[:3]
+    center = (counts * about + first).sum(0) / count
+    shift = about - center
+    moved = counts * shift
+    m2 = torch.add(moved, first, alpha=2).mul_(shift).add_(second).sum(0).clamp_(min=0)
+    if order < 4:
+        zeros = torch.zeros_like(center)
+        return Moments(count, center, m2, zeros, zeros, zeros, order)
+    third, fourth, absolute = sums[3:]
+    m3 = torch.add(moved, first, alpha=3).mul_(shift).add_(second, alpha=3).mul_(shift).add_(third)
+    m4 = torch.add(moved, first, alpha=4).mul_(shift).add_(second, alpha=6).mul_(shift)
+    m4 = m4.add_(third, alpha=4).mul_(shift).add_(fourth)
+    return Moments(count, center, m2, m3.sum(0), m4.sum(0).clamp_(min=0), absolute.sum(0), order)
 
 
 def _of_rows(values: Tensor, order: int) -> Moments:
     rows, units = values.shape
     if not rows:
         return init(units, order=order)
-    step = max(_PIECE * torch.get_num_threads() // max(units, 1), _FEWEST)
-    pieces = [values[start : start + step] for start in range(0, rows, step)]
-    parts = [_reduced(piece, 0, order) for piece in pieces]
-    if len(parts) == 1:
-        mean, m2, m3, m4, absolute = parts[0]
-        return Moments(rows, mean, m2, m3, m4, absolute, order)
+    pieces = torch.split(values, max(_PIECE * torch.get_num_threads() // max(units, 1), _FEWEST))
+    found = values.new_empty(_how_many(order), len(pieces), units)
+    scratch = torch.empty_like(pieces[0]), torch.empty_like(pieces[0])
+    for number, piece in enumerate(pieces):
+        _power_sums(piece, 0, found[:, number], scratch)
+    sums = found.double().cpu()
+    for number, piece in enumerate(pieces):
+        _mend(sums[:, number], piece, 0)
     counts = torch.tensor([[float(len(piece))] for piece in pieces], dtype=torch.float64)
-    joined = [torch.stack(column) for column in zip(*parts, strict=True)]  # (piece, unit) each
-    return merge_many(counts, *joined, count=rows, order=order)
+    return _merged(counts, list(sums), rows, order)
 
 
 def _of_planes(values: Tensor, order: int) -> Moments:
     samples, units, positions = values.shape
     flat = values.reshape(samples * units, positions)
-    step = max(_PIECE * torch.get_num_threads() // positions, 1)
-    sums = [_power_sums(flat[start : start + step], 1, order) for start in range(0, len(flat), step)]
-    parts = _put_right([torch.cat(column) for column in zip(*sums, strict=True)], positions, order)
-    if flat.dtype != torch.float64:
-        lost = _out_of_range(parts[1] / positions, flat)
-        if len(lost):
-            exact = _reduced(flat[lost.to(flat.device)].double(), 1, order)
-            for part, again in zip(parts, exact, strict=True):
-                part[lost] = again
+    pieces = torch.split(flat, max(_PIECE * torch.get_num_threads() // positions, 1))
+    found = values.new_empty(_how_many(order), len(flat))
+    scratch = torch.empty_like(pieces[0]), torch.empty_like(pieces[0])
+    for piece, part in zip(pieces, torch.split(found, len(pieces[0]), 1), strict=True):
+        _power_sums(piece, 1, part, scratch)
+    sums = found.double().cpu()
+    _mend(sums, flat, 1)
     counts = torch.full((1, 1), float(positions), dtype=torch.float64)
-    planes = (part.reshape(samples, units) for part in parts)
-    return merge_many(counts, *planes, count=samples * positions, order=order)
+    return _merged(counts, list(sums.reshape(-1, samples, units)), samples * positions, order)
 
 
-def _reduced(piece: Tensor, axis: int, order: int) -> list[Tensor]:
-    """Mean, central sums and absolute sum along ``axis``, in float64."""
-    count = piece.shape[axis]
-    parts = _put_right(_power_sums(piece, axis, order), count, order)
-    if piece.dtype != torch.float64 and len(_out_of_range(parts[1] / count, piece.movedim(axis, 1))):
-        return _reduced(piece.double(), axis, order)
-    return parts
+def _absolute_sums(block: Rows | Planes) -> Tensor:
+    values, axis = block.values, 0
+    if isinstance(block, Planes):
+        values, axis = values.flatten(0, 1), 1
+    pieces = torch.split(values, max(_PIECE * torch.get_num_threads() // max(values.shape[1], 1), _FEWEST))
+    scratch = torch.empty_like(pieces[0])
+    sums = [torch.sum(torch.abs(piece, out=scratch[: len(piece)]), axis).double().cpu() for piece in pieces]
+    if isinstance(block, Planes):
+        return torch.cat(sums).reshape(block.values.shape[:2]).sum(0)
+    return torch.stack(sums).sum(0)
 
 
-def _power_sums(piece: Tensor, axis: int, order: int) -> list[Tensor]:
-    """Mean, Σ (x − mean)^p for p = 1 … 4 and Σ |x|, in the piece's precision; orders not asked for are left out."""
-    mean = piece.mean(axis, keepdim=True)
-    power = piece - mean  # one buffer, written again and again: memory traffic is what this costs
-    first = power.sum(axis)
-    square = power * power
-    sums = [mean.squeeze(axis), first, square.sum(axis)]
-    if order >= 4:
-        third = power.mul_(square).sum(axis)
-        fourth = square.mul_(square).sum(axis)
-        sums += [third, fourth, torch.abs(piece, out=power).sum(axis)]
-    return sums
+def _how_many(order: int) -> int:
+    """Sums that ``_power_sums`` takes."""
+    return 3 if order < 4 else 6
 
 
-def _put_right(sums: list[Tensor], count: int, order: int) -> list[Tensor]:
-    """Exact mean and central sums in float64: the mean of a piece is rounded, and its error is its first sum."""
-    mean, first, second, *higher = (part.double().cpu() for part in sums)
-    error = first / count
-    m2 = second - count * error**2
-    if order < 4:
-        return [mean + error, m2.clamp_(min=0), m2.clone(), m2.clone(), m2.clone()]
-    third, fourth, absolute = higher
-    m3 = third - 3 * error * second + 2 * count * error**3
-    m4 = fourth - 4 * error * third + 6 * error**2 * second - 3 * count * error**4
-    return [mean + error, m2.clamp_(min=0), m3, m4.clamp_(min=0), absolute]
+def _power_sums(piece: Tensor, axis: int, found: Tensor, scratch: tuple[Tensor, Tensor]) -> None:
+    """Into ``found``: the mean a, as it is rounded, and Σ (x − a)^p for p = 1, 2; if there is room p = 3, 4 and Σ |x|.
+
+    Two buffers are written again and again: memory traffic and calls are what this costs.
+    """
+    power, square = (buffer[: len(piece)] for buffer in scratch)
+    mean = torch.mean(piece, axis, keepdim=True, out=found[0].unsqueeze(axis))
+    torch.sub(piece, mean, out=power)
+    torch.sum(power, axis, out=found[1])
+    torch.mul(power, power, out=square)
+    torch.sum(square, axis, out=found[2])
+    if len(found) > 3:
+        torch.sum(power.mul_(square), axis, out=found[3])
+        torch.sum(square.mul_(square), axis, out=found[4])
+        torch.sum(torch.abs(piece, out=power), axis, out=found[5])
+
+
+def _mend(sums: Tensor, values: Tensor, axis: int) -> None:
+    """Take anew, in float64, the sums of units whose powers left the range of single precision."""
+    if values.dtype == torch.float64:
+        return
+    lost = _out_of_range(sums[2] / values.shape[axis], values.movedim(axis, 1))
+    if len(lost):
+        again = values.index_select(1 - axis, lost.to(values.device)).double().cpu()
+        exact = sums.new_empty(len(sums), len(lost))
+        _power_sums(again, axis, exact, (torch.empty_like(again), torch.empty_like(again)))
+        sums[:, lost] = exact
 
 
 def _out_of_range(variance: Tensor, values: Tensor) -> Tensor:
     """Units of ``(unit, value)`` whose fourth powers may have left float32; NaN is out, one that never varies is in."""
+    smallest, largest = variance.aminmax()
+    if smallest >= _SMALLEST and largest < _LARGEST:
+        return torch.empty(0, dtype=torch.int64)
     out = ~(variance < _LARGEST) | ((variance < _SMALLEST) & (variance > 0))
     still = torch.nonzero(variance == 0).flatten()  # or squares that were rounded to zero
     if len(still):
