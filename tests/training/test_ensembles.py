@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -27,6 +29,11 @@ def blobs(train=True):
 
 def perceptron(norm=None, placement=None, depth=3):
     return fl.Blueprint.mlp(inputs=DIMENSIONS, depth=depth, width=12, norm=norm, placement=placement)
+
+
+def drawn(draw, runs):
+    """Modules of their own: the next draw may be made on the same one."""
+    return [copy.deepcopy(draw.module_of(run)) for run in runs]
 
 
 def torch_run(blueprint, recipe, run, seed):
@@ -66,9 +73,10 @@ def test_members_are_the_plain_loops(norm, placement, recipe, seed):
     blueprint, data = perceptron(norm, placement), examples(blobs())
     draw = drawing(blueprint, seed=seed)
     runs = [5, 0, 2]
-    together = Together([draw.module_of(run) for run in runs], runs, recipe=recipe, data=data, seed=seed)
+    together = Together(drawn(draw, runs), runs, recipe=recipe, data=data, seed=seed)
     alone = [
-        Alone(draw.module_of(run), run, recipe=recipe, data=data, seed=seed, label_axis=-1) for run in runs
+        Alone(module, run, recipe=recipe, data=data, seed=seed, label_axis=-1)
+        for module, run in zip(drawn(draw, runs), runs, strict=True)
     ]
     for step in range(recipe.total(300)):
         together.step(step)
@@ -128,7 +136,7 @@ def test_a_run_depends_on_its_number_alone():
 def test_looking_moves_no_running_statistics():
     data = examples(blobs())
     draw = drawing(perceptron("batch", "after"), seed=0)
-    engine = Together([draw.module_of(run) for run in range(2)], [0, 1], recipe=ADAM, data=data, seed=0)
+    engine = Together(drawn(draw, range(2)), [0, 1], recipe=ADAM, data=data, seed=0)
     from firstlight.training.looking import probe
 
     seen = probe(draw.module_of(0), data.source, mode="train")

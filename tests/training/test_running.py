@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import runpy
 import signal
 import subprocess
@@ -161,7 +162,7 @@ def test_members_that_are_lost_leave_the_others_alone():
 
     def weights(broken):
         draw = drawing(NET, seed=0)
-        modules = [draw.module_of(run) for run in range(3)]
+        modules = [copy.deepcopy(draw.module_of(run)) for run in range(3)]
         if broken:
             nn.init.constant_(modules[1].output.weight, torch.nan)
         engine = Together(modules, range(3), recipe=SHORT, data=examples(BLOBS), seed=0)
