@@ -3,13 +3,15 @@
 Enters: a way to draw modules, and the ``Setting``. Leaves: ``Seen`` for each initialization.
 
 Small networks spend their time in the calls, not in the arithmetic; so members of one architecture run as
-one, with their weights stacked (``torch.func``), and are reduced as one. Large ones are as fast alone, and
-a dual pass or a backward pass runs alone always. The choice follows from sizes, never from clocks, and
+one, with their weights stacked (``torch.func``), and are reduced as one. Of larger ones that begin with a narrow
+dense layer a few run side by side and share its multiplication. All others are as fast alone, and a dual pass or a
+backward pass runs alone always. The choice follows from sizes, never from clocks, and
 changes no number beyond rounding.
 """
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ from firstlight.measurement.layouts import arranged
 from firstlight.measurement.observables import guessing, moments
 from firstlight.measurement.observing import OUTPUT, Seen, Setting, check_inputs, guessed, observe, packed
 from firstlight.measurement.outputs import answer
+from firstlight.measurement.side_by_side import MEMBERS, first_layer, observe_side_by_side
 from firstlight.measurement.taps import Tap, tapped
 
 __all__ = ["members_at_once", "observations"]
@@ -43,19 +46,22 @@ def observations(
     draw: Draw, prepare: Callable[[nn.Module], nn.Module], setting: Setting, inits: int
 ) -> Iterator[Seen]:
     """Measure initializations 0 … ``inits`` − 1, in order."""
-    together = members_at_once(setting)
+    ways = [(_observe_together, members_at_once(setting)), (_observe_side_by_side, _members_beside(setting))]
     index = 0
     while index < inits:
-        members = min(together, inits - index)
-        if members > 1:
-            found = _observe_together(draw, prepare, setting, range(index, index + members))
+        for observe_some, most in list(ways):
+            members = min(most, inits - index)
+            found = (
+                observe_some(draw, prepare, setting, range(index, index + members)) if members > 1 else None
+            )
             if found is not None:
                 yield from found
                 index += members
-                continue
-            together = 1
-        yield observe(prepare(draw.module_of(index)), setting, index)
-        index += 1
+                break
+            ways.remove((observe_some, most))
+        else:
+            yield observe(prepare(draw.module_of(index)), setting, index)
+            index += 1
 
 
 def members_at_once(setting: Setting) -> int:
@@ -69,6 +75,26 @@ def members_at_once(setting: Setting) -> int:
     ):
         return 1
     return max(1, min(_MOST, _LARGEST // max(setting.largest * batches.largest, 1)))
+
+
+def _members_beside(setting: Setting) -> int:
+    """How many members share the multiplication of their first layer: 1 where multiplying is not what costs."""
+    largest = setting.batches.largest
+    if setting.asked.noise or "gradient_scale" in setting.asked or largest is None:
+        return 1
+    return MEMBERS if setting.work * largest > _SMALL_WORK else 1
+
+
+def _observe_side_by_side(
+    draw: Draw, prepare: Callable[[nn.Module], nn.Module], setting: Setting, indices: range
+) -> list[Seen] | None:
+    """The members of ``indices`` beside one another; nothing where this architecture does not begin as it takes."""
+    module = prepare(draw.module_of(indices[0]))
+    if first_layer(module, setting.work) is None:
+        return None
+    modules = [copy.deepcopy(module)]  # the next draw may be made on the same one
+    modules += [copy.deepcopy(prepare(draw.module_of(index))) for index in indices[1:]]
+    return observe_side_by_side(modules, setting, indices)
 
 
 def _observe_together(

@@ -44,6 +44,7 @@ __all__ = [
     "OUTPUT",
     "Seen",
     "Setting",
+    "Watch",
     "check_inputs",
     "guessed",
     "layer_keys",
@@ -130,7 +131,7 @@ def packed(values: Mapping[str, Mapping[str, float]], plan: Plan) -> dict[str, N
 def observe(module: nn.Module, setting: Setting, index: int) -> Seen:
     """Measure initialization ``index``, whose weights ``module`` holds."""
     with seeded(initialization_seed(setting.seed, index, 3)):  # for what the model itself draws on its way
-        watch = _Watch(setting, stream(initialization_seed(setting.seed, index, 1)))
+        watch = Watch(setting, stream(initialization_seed(setting.seed, index, 1)))
         with torch.no_grad():
             for number, batch in enumerate(setting.batches):
                 if index == 0:
@@ -175,7 +176,7 @@ def run(module: nn.Module, batch: Batch) -> Any:
         ) from error
 
 
-class _Watch:
+class Watch:
     """The states of all taps during the passes of one initialization."""
 
     def __init__(self, setting: Setting, generator: np.random.Generator) -> None:
