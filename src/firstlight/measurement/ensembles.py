@@ -79,8 +79,11 @@ def members_at_once(setting: Setting) -> int:
 
 def _members_beside(setting: Setting) -> int:
     """How many members share the multiplication of their first layer: 1 where multiplying is not what costs."""
-    largest = setting.batches.largest
+    largest, plan = setting.batches.largest, setting.plan
     if setting.asked.noise or "gradient_scale" in setting.asked or largest is None:
+        return 1
+    first = next((tap for tap in plan.ran if tap.kind != "pass"), None)
+    if first is None or first.kind != "dense" or first.name not in plan.joints:
         return 1
     return MEMBERS if setting.work * largest > _SMALL_WORK else 1
 
