@@ -45,6 +45,14 @@ def test_float32_rows_far_from_zero(seed):
     assert effective_rank.finalize(state) == pytest.approx(reference(values.astype(float)), rel=1e-3)
 
 
+@pytest.mark.parametrize("exponent", [-120, -80, -60, 60, 80, 110])
+@pytest.mark.parametrize("rows", [20, 400])
+def test_any_scale_that_single_precision_holds(rows, exponent, seed):
+    values = correlated(np.random.default_rng(seed), rows, 30).astype(np.float32)
+    state = effective_rank.update(effective_rank.init(30), torch.from_numpy(values) * 2.0**exponent)
+    assert effective_rank.finalize(state) == pytest.approx(reference(values.astype(float)), rel=1e-5)
+
+
 def test_one_direction_has_rank_one_and_a_constant_has_none():
     line = torch.outer(torch.arange(10.0), torch.tensor([1.0, -2.0, 0.5]))
     assert effective_rank.finalize(effective_rank.update(effective_rank.init(3), line)) == pytest.approx(1.0)

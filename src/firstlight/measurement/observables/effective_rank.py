@@ -24,6 +24,8 @@ _DENSE = 128
 _LARGE_PRODUCT = 1 << 27
 """Multiplications above which the Gram matrix is formed in the rows' own precision, and block by block."""
 _BLOCKS = 4
+_SMALLEST, _LARGEST = 1e-12, 1e15
+"""Largest entries between which products, and their sums, are within float32."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,8 @@ def update(state: RankState, rows: Tensor) -> RankState:
     if grown.count <= state.units or state.units > UNITS_LIMIT:
         return grown
     together = torch.cat(grown.rows)
-    shift = together.mean(
-        0
-    ).double()  # representable in the rows' precision, so centring is exact to rounding
+    # Representable in the rows' precision, so that centring is exact to rounding.
+    shift = together.double().mean(0).to(together.dtype).double()
     zero = torch.zeros(state.units, dtype=torch.float64)
     empty = RankState(
         state.units, (), 0, shift, zero, torch.zeros(state.units, state.units, dtype=torch.float64)
@@ -144,6 +145,9 @@ def spectral_norm(matrix: Tensor) -> float:
 def _added(state: RankState, rows: Tensor) -> RankState:
     shift, total, products = _sums(state)
     centred = rows - shift.to(rows.dtype)
+    largest = float(centred.abs().amax()) if centred.numel() else 0.0
+    if not _SMALLEST < largest < _LARGEST:
+        centred = centred.double()
     return RankState(
         state.units,
         (),
