@@ -132,6 +132,16 @@ def test_factories_that_are_none():
         fl.measure("resnet", X)
 
 
+def test_a_blueprint_kept_as_it_is_follows_the_seed():
+    blueprint = fl.Blueprint.mlp(inputs=6, depth=1, width=8, classes=3)
+    first, again, second = (drawing(blueprint, seed=seed, redraw="keep").module_of(0) for seed in (1, 1, 2))
+    drawn = drawing(blueprint, seed=1).module_of(0)
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name])
+        assert torch.equal(value, drawn.state_dict()[name])
+    assert not all(map(torch.equal, first.parameters(), second.parameters()))
+
+
 def test_a_factory_may_take_the_seed():
     seen = []
     fl.measure(lambda seed: seen.append(seed) or model(), X, inits=2)

@@ -384,7 +384,7 @@ def takes_seed(factory: Callable[..., Any]) -> bool:
 
 def _of_blueprint(blueprint: Any, seed: int, redraw: str | Callable[[nn.Module], object] | None) -> Draw:
     description = str(blueprint)
-    working: nn.Module = blueprint.build(seed=0)
+    working: nn.Module = blueprint.build(seed=torch_seed(initialization_seed(seed, 0)))
     if redraw is not None:
         draw = _of_module(working, seed, redraw, ())
         return Draw(description, draw.method, draw.module_of)
