@@ -180,6 +180,34 @@ def test_weights_that_wait_for_the_first_batch_follow_from_the_seed():
     assert len(set(found[0]["gamma_init"].values[:, 0])) == 3
 
 
+class HoldsDraws(nn.Module):
+    """What it draws at construction and does not register."""
+
+    def __init__(self, held):
+        super().__init__()
+        self.held = held()
+        self.body, self.head = nn.Linear(12, 20), nn.Linear(20, 3)
+
+    def forward(self, x):
+        held = self.held["gain"] if isinstance(self.held, dict) else self.held
+        return self.head(torch.relu(self.body(x * torch.as_tensor(held, dtype=x.dtype))))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda: torch.randn(12),
+        lambda: float(torch.rand(())),
+        lambda: {"gain": torch.rand(()).numpy()},
+    ],
+)
+def test_members_that_differ_in_more_than_parameters_run_alone(held, monkeypatch):
+    x = inputs(20, 12)
+    found = fl.measure(lambda: HoldsDraws(held), x, inits=3)
+    monkeypatch.setattr(ensembles, "members_at_once", lambda setting: 1)
+    same(fl.measure(lambda: HoldsDraws(held), x, inits=3), found)
+
+
 def test_convolutional_members_together(monkeypatch):
     x = inputs(12, 3, 9, 9)
     together = fl.measure(lambda: Convolutional().double(), x, inits=3)

@@ -32,6 +32,7 @@ from firstlight.measurement.observing import OUTPUT, Seen, Setting, check_inputs
 from firstlight.measurement.outputs import answer
 from firstlight.measurement.side_by_side import MEMBERS, first_layer, observe_side_by_side
 from firstlight.measurement.taps import Tap, tapped
+from firstlight.measurement.unregistered import unregistered
 
 __all__ = ["members_at_once", "observations"]
 
@@ -127,10 +128,14 @@ def _seen_together(
     lent: list[tuple[nn.Module, bool, dict[str, Tensor | None]]],
 ) -> list[Seen] | None:
     states: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []
-    module = None
+    module, beside = None, None
     for index in indices:
         _give_back(lent)
         module = prepare(draw.module_of(index))
+        held = unregistered(module)
+        if held != (held if beside is None else beside):
+            return None
+        beside = held
         if any(isinstance(value, UninitializedParameter) for value in module.parameters()):
             return None
         for norm in batch_norms(module):
