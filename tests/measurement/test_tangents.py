@@ -83,6 +83,28 @@ def test_batch_norm_divides_noise_by_fixed_statistics(affine):
     assert float(profile.noise_variance[2]) == pytest.approx((after**2).mean().item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("tokens", [True, False])
+def test_noise_is_compared_with_the_signal_as_it_entered(tokens):
+    """Whatever the model then writes into it."""
+
+    class Net(nn.Module):
+        def __init__(self, inplace):
+            super().__init__()
+            self.embedding = nn.Embedding(20, 5) if tokens else nn.Identity()
+            self.inplace, self.head = inplace, nn.Linear(5, 3)
+
+        def forward(self, x):
+            x = self.embedding(x)
+            return self.head(x.mul_(3) if self.inplace else x * 3)
+
+    x = torch.arange(60).reshape(12, 5) % 20 if tokens else inputs(12, 5).float()
+    written, kept = (
+        fl.measure(lambda: Net(inplace), x, inits=2, quantities="sensitivity")  # noqa: B023
+        for inplace in (True, False)
+    )
+    np.testing.assert_allclose(written.sensitivity, kept.sensitivity, rtol=1e-6)
+
+
 def test_batch_norm_in_eval_mode():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, 9), nn.BatchNorm1d(9), nn.ReLU(), nn.Linear(9, 4)).double()

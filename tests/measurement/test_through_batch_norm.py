@@ -12,7 +12,7 @@ import firstlight as fl
 from firstlight.measurement import observing
 from firstlight.measurement.layouts import arranged
 from firstlight.measurement.observables import moments
-from firstlight.measurement.through_batch_norm import Reduced, line
+from firstlight.measurement.through_batch_norm import Reduced, line, lines
 
 CLASSES = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
@@ -22,7 +22,7 @@ def values(seed, *shape):
 
 
 def reduced(x):
-    return Reduced(x, x._version, moments.of_block(arranged(x, 1)))
+    return Reduced.of(x, 1, moments.of_block(arranged(x, 1)))
 
 
 def normed(norm, x):
@@ -58,23 +58,38 @@ def test_the_line_gives_the_moments_of_the_output(shape, training, plain, seed):
 @pytest.mark.parametrize(
     "break_it",
     [
-        lambda norm, x: (norm, x.clone()),  # another tensor of the same values
-        lambda norm, x: (norm, x.mul_(1.0)),  # changed in place
-        lambda norm, x: (norm, x[:-1]),
-        lambda norm, x: (nn.GroupNorm(2, 6), x),
-        lambda norm, x: (type("Own", (nn.BatchNorm1d,), {})(6), x),
-        lambda norm, x: (norm, None),
+        lambda x: x.clone(),  # another tensor of the same values
+        lambda x: x.mul_(1.0),  # changed in place
+        lambda x: x[:-1],
+        lambda x: None,
     ],
 )
 def test_nothing_where_it_does_not_follow(break_it, seed):
     x = values(seed, 30, 6)
-    before = reduced(x)
-    norm, read = break_it(nn.BatchNorm1d(6), x)
-    assert line(norm, before, read, normed(norm, x)) is None
-    assert line(norm, None, x, normed(norm, x)) is None
+    before, norm = reduced(x), nn.BatchNorm1d(6)
+    assert line(norm, before, break_it(x), normed(norm, x)) is None
 
 
-def test_an_output_that_a_hook_changed_is_not_the_line(seed):
+def test_nothing_where_other_units_were_reduced(seed):
+    """A dense layer's units are on the last axis, those of the batch norm behind it on axis 1."""
+    x = values(seed, 30, 6, 9)
+    norm = nn.BatchNorm1d(6, affine=False)
+    before = Reduced.of(x, -1, moments.of_block(arranged(x, -1)))
+    assert line(norm, before, x, normed(norm, x)) is None
+
+
+def test_only_torchs_own_norms_without_hooks_are_lines():
+    norms = {
+        "plain": nn.BatchNorm1d(6),
+        "group": nn.GroupNorm(2, 6),
+        "own": type("Own", (nn.BatchNorm1d,), {})(6),
+    }
+    norms["hooked"] = nn.BatchNorm1d(6)
+    norms["hooked"].register_forward_hook(lambda module, args, output: output.relu())
+    assert list(lines(nn.ModuleDict(norms))) == ["plain"]
+
+
+def test_an_output_that_was_changed_is_not_the_line(seed):
     x = values(seed, 30, 6)
     norm = nn.BatchNorm1d(6)
     assert line(norm, reduced(x), x, normed(norm, x) * 1.001) is None
@@ -99,19 +114,19 @@ def test_a_profile_is_the_same_either_way(mode, seed, monkeypatch):
             return self.head(self.norm3(x).mean((2, 3)))
 
     x = values(seed, 20, 3, 12, 12)
-    lines = []
+    found = []
 
     def noted(*arguments):
-        lines.append(line(*arguments))
-        return lines[-1]
+        found.append(line(*arguments))
+        return found[-1]
 
     def profile():
         return fl.measure(Net(), x, inits=2, seed=seed, mode=mode, quantities=["standard", "sensitivity"])
 
     monkeypatch.setattr(observing, "line", noted)
     quick = profile()
-    # only norm1 reads what was reduced; norm3 is behind a relu
-    assert [item is not None for item in lines] == [True, False, False] * 2
+    # norm1 reads what was reduced, norm2 does not; norm3 has a hook
+    assert [item is not None for item in found] == [True, False] * 2
     monkeypatch.setattr(observing, "line", lambda *arguments: None)
     slow = profile()
     for name in ("center_variance", "data_variance", "kurtosis", "mean_absolute", "sensitivity"):

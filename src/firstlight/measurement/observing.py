@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from firstlight.errors import CouldNotError, DataError, FirstlightError, ModelError
 from firstlight.measurement.asking import Asked
@@ -37,7 +38,7 @@ from firstlight.measurement.reading_activations import speakers
 from firstlight.measurement.seeding import initialization_seed, seeded, stream
 from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
-from firstlight.measurement.through_batch_norm import Reduced, line
+from firstlight.measurement.through_batch_norm import Reduced, line, lines
 
 __all__ = [
     "INPUT",
@@ -198,7 +199,7 @@ class Watch:
         if self.route is not None:
             self.taps = (*self.taps, *self.route.auxiliary)
         self.speakers = speakers(plan) if "dead_units" in asked else {}
-        self.modules: dict[str, nn.Module] = {}
+        self.lines: dict[str, _BatchNorm] = {}
         self.reduced: Reduced | None = None
         known = {tap.key for tap in self.taps}
         self.watched = tuple(tap for tap in plan.ran if tap.key in self.speakers and tap.key not in known)
@@ -207,23 +208,25 @@ class Watch:
         """Run one batch."""
         self.samples += batch.size
         self.sizes.add(batch.size)
-        self.modules = dict(module.named_modules())
-        entered: dict[str, tuple[Tensor, Tensor]] = {}
+        self.lines = lines(module)
         with ExitStack() as stack:
             begin = stack.enter_context(tapped(module, (*self.taps, *self.watched), self._listen))
             begin()
             if self.asked.noise:
                 stack.enter_context(tangent_mode(module))
-                batch = stack.enter_context(dual_batch(batch, self.generator, module, self.plan, entered))
+                batch = stack.enter_context(dual_batch(batch, self.generator, module, self.plan, self._enter))
                 stack.enter_context(self.rescaling.hooked(module))
             tensor, _ = answer(run(module, batch))
+            if self.asked.noise and tensor.is_inference():
+                raise CouldNotError(
+                    "measure(quantities): the model computes in torch.inference_mode, where nothing can be "
+                    "differentiated; leave out the noise and sensitivity quantities, or call it without"
+                )
             signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
             self._guess(signal, batch.target)
             self.reduced = None
             if self.plan.output is None and self.reduces:
                 self._reduce(OUTPUT, signal, tangent, self.setting.output_axis, self.rescaling.exponent)
-            for signal, tangent in entered.values():
-                self._reduce(INPUT, signal, tangent, 1 if signal.ndim >= 4 else -1, 0)
             self.reduced = None
 
     def finalized(self) -> Seen:
@@ -261,6 +264,9 @@ class Watch:
             ratio = {key: value - float(np.log(variances.get(key, np.nan))) for key, value in noises.items()}
         return {key: 0.5 * (value - ratio[INPUT]) for key, value in ratio.items()}
 
+    def _enter(self, signal: Tensor, tangent: Tensor) -> None:
+        self._reduce(INPUT, signal, tangent, 1 if signal.ndim >= 4 else -1, 0)
+
     def _listen(self, tap: Tap, tensor: Tensor, args: Any) -> None:
         signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
         if tap.key in self.speakers:
@@ -269,9 +275,9 @@ class Watch:
             self.extremes[tap.key] = dead_units.update(state, rows)
         if tap not in self.watched:
             known = None
-            if self.asked.order and tap.kind == "channel norm" and self.reduced is not None:
+            if self.asked.order and tap.name in self.lines and self.reduced is not None:
                 read = split(args[0])[0] if args and isinstance(args[0], Tensor) else None
-                known = line(self.modules[tap.name], self.reduced, read, signal)
+                known = line(self.lines[tap.name], self.reduced, read, signal)
             self._reduce(tap.key, signal, tangent, tap.axis, self.rescaling.exponent, known)
 
     def _reduce(
@@ -293,7 +299,7 @@ class Watch:
             else:
                 found = moments.mapped(self.reduced.moments, *known, block)
             self.moments[key] = moments.merge(self.moments[key], found) if key in self.moments else found
-            self.reduced = Reduced(signal, signal._version, found)
+            self.reduced = Reduced.of(signal, axis, found)
         if chosen and "effective_rank" in self.asked:
             rank = self.ranks.get(key) or effective_rank.init(units)
             self.ranks[key] = effective_rank.update(

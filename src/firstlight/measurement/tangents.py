@@ -89,14 +89,20 @@ def dual_batch(
     noise: np.random.Generator,
     module: nn.Module,
     plan: Plan,
-    points: dict[str, tuple[Tensor, Tensor]],
+    entering: Callable[[Tensor, Tensor], None],
 ) -> Iterator[Batch]:
-    """The batch with noise on its floating inputs, or on the embedding's output; ``points`` says where."""
+    """The batch with noise on its floating inputs, or on the embedding's output.
+
+    ``entering`` is shown signal and noise where they enter first, before the model may write into them.
+    """
+    entered: list[bool] = []
 
     def noisy(tensor: Tensor) -> Tensor:
         drawn = noise.standard_normal(tuple(tensor.shape), dtype=np.float32)
         tangent = torch.from_numpy(drawn).to(tensor.device, tensor.dtype)
-        points.setdefault("input", (tensor, tangent))
+        if not entered:
+            entering(tensor, tangent)
+        entered.append(True)
         return _dual(tensor, tangent)
 
     floating = [tensor for tensor in batch.tensors if tensor.is_floating_point()]
@@ -116,13 +122,9 @@ def dual_batch(
             "measure(quantities): noise needs inputs of floating point or an nn.Embedding to enter at; "
             "this model has integer inputs and no embedding"
         )
-    entered: list[bool] = []
 
     def enter(_: nn.Module, args: Any, output: Tensor) -> Tensor | None:
-        if entered:
-            return None
-        entered.append(True)
-        return noisy(output)
+        return None if entered else noisy(output)
 
     handle = dict(module.named_modules())[plan.embedding].register_forward_hook(enter, prepend=True)
     try:
@@ -243,6 +245,12 @@ def _scaled_noise(
     """``functional.batch_norm``, with its parameter names, for dual tensors."""
     signal, tangent = split(input)
     if training:
+        if (
+            signal.numel() == signal.shape[1]
+        ):  # as functional.batch_norm, which this stands in for, refuses it
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {signal.shape}"
+            )
         output, _, inverse = torch.native_batch_norm(
             signal, weight, bias, running_mean, running_var, True, momentum, eps
         )

@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from firstlight.measurement.observables.moments import Moments
 
-__all__ = ["Reduced", "line"]
+__all__ = ["Reduced", "line", "lines"]
 
 _LINES = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _RESOLVING = (torch.float32, torch.float64)
@@ -35,17 +35,25 @@ class Reduced:
     Attributes:
         signal: The tensor as it was.
         version: Its count of changes in place.
+        axis: Axis of the units.
         moments: Of this tensor alone.
     """
 
     signal: Tensor
     version: int
+    axis: int
     moments: Moments
+
+    @classmethod
+    def of(cls, signal: Tensor, axis: int, moments: Moments) -> Reduced | None:
+        """As it is now; nothing for a tensor of inference mode, which does not count its changes."""
+        return None if signal.is_inference() else cls(signal, signal._version, axis % signal.ndim, moments)
 
     def is_now(self, other: object) -> bool:
         """Whether ``other`` still is that signal."""
         return (
             isinstance(other, Tensor)
+            and not other.is_inference()
             and other.data_ptr() == self.signal.data_ptr()
             and other.shape == self.signal.shape
             and other.stride() == self.signal.stride()
@@ -53,14 +61,21 @@ class Reduced:
         )
 
 
-def line(norm: nn.Module, before: Reduced | None, read: object, made: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Gain and shift (unit,) of what ``norm`` did to the tensor of ``before``, in float64."""
-    if (
-        not isinstance(norm, _BatchNorm)
-        or type(norm) not in _LINES
-        or before is None
-        or not before.is_now(read)
-    ):
+def lines(module: nn.Module) -> dict[str, _BatchNorm]:
+    """By address the batch norms of torch's own classes whose output is theirs: no hook on them may change it."""
+    return {
+        name: item
+        for name, item in module.named_modules()
+        if type(item) in _LINES
+        and isinstance(item, _BatchNorm)
+        and not item._forward_hooks
+        and "forward" not in vars(item)
+    }
+
+
+def line(norm: _BatchNorm, before: Reduced, read: object, made: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Gain and shift (unit,) of what ``norm``, one of ``lines``, did to the tensor of ``before``, in float64."""
+    if before.axis != 1 or not before.is_now(read):
         return None
     if not before.moments.count or made.shape != before.signal.shape or made.dtype not in _RESOLVING:
         return None
