@@ -80,6 +80,17 @@ def test_slopes_of_luther_and_seung(norm, slope):
     assert slopes.mean() == pytest.approx(slope, abs=3 * error + 0.01)
 
 
+def test_a_loss_sees_batches_of_a_stated_size():
+    """A mean over a batch depends on the batch, so memory must not choose it."""
+    x = torch.linspace(-1, 1, 60).reshape(10, 6)
+    y = torch.arange(10) % 3
+    ask = {"inits": 1, "quantities": ["gradient_scale"], "loss": nn.functional.cross_entropy}
+    whole = fl.measure(nn.Linear(6, 3), (x, y), **ask)
+    halves = fl.measure(nn.Linear(6, 3), (x, y), batch_size=5, **ask)
+    assert "the loss saw all 10 samples as one batch" in whole.provenance.notes
+    np.testing.assert_allclose(halves.gradient_scale, 4 * whole.gradient_scale, rtol=1e-5)
+
+
 def test_a_loss_that_fails_is_told_with_its_reason():
     net = nn.Linear(6, 3)
     x = torch.linspace(-1, 1, 60).reshape(10, 6)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import firstlight as fl
-from firstlight.errors import DataError, ModelError, UsageError
+from firstlight.errors import CouldNotError, DataError, ModelError, UsageError
 
 X = torch.arange(60.0).reshape(10, 6) / 60
 
@@ -36,10 +40,11 @@ class Exploding(nn.Module):
 def test_a_batch_of_one_has_no_batch_statistics():
     net = lambda: nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))  # noqa: E731
     for data in (X[:1], [X[:4], X[4:5]]):
-        with pytest.raises(
-            DataError, match="a batch of 1 sample has no batch statistics; expected at least 2"
-        ):
-            fl.measure(net, data, inits=1)
+        for quantities in ("standard", "sensitivity"):
+            with pytest.raises(
+                DataError, match="a batch of 1 sample has no batch statistics; expected at least 2"
+            ):
+                fl.measure(net, data, inits=1, quantities=quantities)
     with pytest.raises(DataError, match="10 samples in batches of 3 leave a last batch of 1 sample"):
         fl.measure(net, X, inits=1, batch_size=3)
     assert fl.measure(net, X[:1], inits=1, mode="eval").guesses.samples == 1
@@ -126,6 +131,88 @@ def test_which_of_several_outputs_was_taken_is_told():
     assert not any(
         "tensors" in note for note in fl.measure(lambda: Several(named=True), X, inits=2).provenance.notes
     )
+
+
+@dataclasses.dataclass
+class Answer:
+    features: torch.Tensor
+    logits: torch.Tensor
+
+
+class Pair(NamedTuple):
+    features: torch.Tensor
+    logits: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    "kind", [Answer, Pair, lambda features, logits: {"features": features, "logits": logits}]
+)
+def test_an_answer_with_names_is_read_by_name(kind):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(6, 4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            features = self.body(x)
+            return kind(features, self.head(features))
+
+    profile = fl.measure(Named, X, inits=2)
+    assert profile.layers == ["body", "head"]
+    assert profile.guesses.labels == 3
+    assert not any("passed over" in note for note in profile.provenance.notes)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"), [(lambda: nn.Conv1d(4, 5, 1), (8, 4, 9)), (lambda: nn.Linear(4, 5), (8, 9, 9, 4))]
+)
+def test_labels_are_the_units_of_the_last_layer(layer, shape):
+    """Positions by labels or labels by positions: the shape alone cannot tell."""
+    x = torch.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
+    profile = fl.measure(layer, x, inits=2)
+    assert profile.guesses.labels == 5
+    assert profile.guesses.samples == int(np.prod(shape)) // 4
+
+
+def test_a_transposed_output_is_not_the_layer_that_made_it():
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(4, 6, 1)
+
+        def forward(self, x):
+            return self.conv(x).transpose(1, 2)
+
+    x = torch.linspace(-1, 1, 8 * 4 * 6).reshape(8, 4, 6).sin()  # as many positions as labels
+    profile = fl.measure(Turned, x, inits=2)
+    assert profile.layers == ["conv", "output"]
+    np.testing.assert_allclose(profile.gamma[0], profile.gamma[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("quantities", ["standard", "effective_rank"])
+def test_a_model_that_computes_in_inference_mode(quantities):
+    class Closed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(
+                nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(inplace=True), nn.Linear(4, 3)
+            )
+
+        def forward(self, x):
+            with torch.inference_mode(self.closed):
+                return self.net(x)
+
+    def make(closed):
+        made = Closed()
+        made.closed = closed
+        return made
+
+    found = fl.measure(lambda: make(True), X, inits=2, quantities=quantities)
+    expected = fl.measure(lambda: make(False), X, inits=2, quantities=quantities)
+    name = "gamma_init" if quantities == "standard" else "effective_rank_init"
+    np.testing.assert_allclose(found[name].values[:, -1], expected[name].values[:, -1], rtol=1e-6)
+    with pytest.raises(CouldNotError, match=r"computes in torch\.inference_mode, .*; leave out the noise"):
+        fl.measure(lambda: make(True), X, inits=2, quantities="sensitivity")
 
 
 def test_weights_without_numbers_are_refused():

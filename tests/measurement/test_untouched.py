@@ -112,6 +112,36 @@ def test_the_generator_of_a_loader_stands_where_it_stood():
     assert torch.equal(generator.get_state(), stood)
 
 
+class WritesOverItsInput(nn.Module):
+    """In place, in its first layer or by hand."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.own, self.relu, self.head = own, nn.ReLU(inplace=not own), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(x.clone().sub_(1).relu() if self.own else self.relu(x.sub_(1)))
+
+
+@pytest.mark.parametrize("form", [lambda x: x, lambda x: [x[:4], x[4:]], lambda x: TensorDataset(x)])
+@pytest.mark.parametrize("quantities", ["standard", "all"])
+def test_data_that_a_model_writes_into(form, quantities):
+    """The user's samples stay what they are, and every initialization and pass sees them so."""
+    x = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
+    before = x.clone()
+    profile = fl.measure(lambda: WritesOverItsInput(False), form(x), inits=3, quantities=quantities)
+    assert torch.equal(x, before)
+    expected = fl.measure(lambda: WritesOverItsInput(True), form(x), inits=3, quantities=quantities)
+    names = [
+        name
+        for name in ("gamma_init", "sensitivity_init", "gradient_scale_init")
+        if name in profile.variables
+    ]
+    for name in names:
+        np.testing.assert_allclose(profile[name].values[:, -1], expected[name].values[:, -1], rtol=1e-6)
+    assert (profile.guesses.counts == expected.guesses.counts).all()
+
+
 def test_the_picture_can_tell():
     made = Moody()
     before = picture(made)

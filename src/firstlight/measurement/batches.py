@@ -3,7 +3,7 @@
 Enters: what the user has. Leaves: ``Batches``, which yields the same batches at every pass, one pass for each
 initialization.
 
-- Data held in memory is cut by ``batch_size``. Where a batch matters (batch norm in train mode) and there are
+- Data held in memory is cut by ``batch_size``. Where a batch matters (batch norm in train mode, a loss) and there are
   several, the samples are put in an order that follows from the seed, once, so that every initialization sees
   the same batches.
 - A loader is iterated under random generators that start from the seed at every pass: shuffling and
@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,18 @@ class Batch:
             cut(self.target),
         )
 
+    def copied(self) -> Batch:
+        """The same with tensors of its own: a model may write into what it is given."""
+
+        def copy(value: Any) -> Any:
+            return value.clone() if isinstance(value, Tensor) else value
+
+        return Batch(
+            tuple(copy(value) for value in self.args),
+            {name: copy(value) for name, value in self.kwargs.items()},
+            self.target,
+        )
+
     def converted(self, dtype: torch.dtype, device: torch.device) -> Batch:
         """Floating tensors in the model's precision, everything on its device."""
 
@@ -121,6 +133,10 @@ class Batches:
         for batch in self:
             return batch
         raise DataError("measure(data): the data yields no batch; expected at least one sample")
+
+    def copied(self) -> Batches:
+        """The same with each batch a copy, at every pass."""
+        return replace(self, passes=lambda: (batch.copied() for batch in self), cut=None)
 
 
 def as_batches(

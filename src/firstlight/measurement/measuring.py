@@ -77,7 +77,7 @@ def measure(
         mode: ``"train"``: batch norms use the statistics of their batch; ``"eval"``: their running ones.
             Everything else (dropout) is as in evaluation in both.
         batch_size: Samples in a batch, where the data is ours to cut. Matters to the numbers only for batch
-            norm in train mode.
+            norm in train mode, and for a ``loss``.
         max_samples: At most so many samples, drawn by the seed where the data has a length.
         precision: Stop as soon as the 95 % interval of the output's γ is within this fraction of it.
         device: Where to run; by default where the model is.
@@ -86,7 +86,8 @@ def measure(
             ``"kaiming_normal"`` or another named law, or a callable that draws the parameters of the module
             it is given.
         loss: A function of (output, target) whose gradient is measured instead of that of a random linear
-            read-out.
+            read-out. It is taken of each batch by itself, as in training: a mean over twice the samples has half the
+            gradient.
 
     Returns:
         A profile by layer, with guesses, coverage and provenance, and with γ the variables

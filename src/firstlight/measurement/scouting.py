@@ -18,6 +18,7 @@ from firstlight.errors import DataError, ModelError
 from firstlight.measurement.asking import Asked
 from firstlight.measurement.batches import Batches
 from firstlight.measurement.kinds import batch_norms
+from firstlight.measurement.layouts import unit_axis
 from firstlight.measurement.observables.effective_rank import ROWS_LIMIT, UNITS_LIMIT
 from firstlight.measurement.observing import Setting, run
 from firstlight.measurement.outputs import answer, label_axis, passed_over
@@ -60,8 +61,9 @@ def settle(
             "build it on a device that computes, such as 'cpu'"
         )
     batch = batches.first().converted(first.dtype, first.device)
-    sample = batch.head(2)
+    sample = batch.head(2).copied()
     _check_type(sample.tensors, module)
+    unwritten = [tensor._version for tensor in sample.tensors]
     with torch.no_grad(), seeded(initialization_seed(seed, 0, 3)):
         plan, output = scout(module, lambda: run(module, sample), sample.tensors)
     if any(tensor.is_floating_point() for tensor in sample.tensors):
@@ -75,12 +77,17 @@ def settle(
         )
     if (told := passed_over(output)) is not None:
         notes.append(told)
-    axis = label_axis(tensor, sample.size) if logits and "guesses" in asked else None
+    axis = label_axis(tensor, sample.size, plan.output_axis) if logits and "guesses" in asked else None
     if not logits and "guesses" in asked:
         notes.append("the model returns hidden states, no logits: there are no guesses")
     if plan.embedding is not None and (asked.noise or "gradient_scale" in asked):
         notes.append(f"noise and gradients enter at {plan.embedding}: the inputs are tokens")
-    batches = _cut(batches, plan, module, tensor, sample.size, batch_size, notes)
+    coupled = "the loss" if loss is not None and "gradient_scale" in asked else None
+    if any(item.training for item in batch_norms(module)):
+        coupled = "batch norm"
+    batches = _cut(batches, plan, coupled, tensor, sample.size, batch_size, notes)
+    if [tensor._version for tensor in sample.tensors] != unwritten:  # it writes into the data
+        batches = batches.copied()
     return (
         Setting(
             plan=plan,
@@ -88,7 +95,7 @@ def settle(
             seed=seed,
             batches=batches,
             label_axis=axis,
-            output_axis=axis if axis is not None else (1 if tensor.ndim >= 4 else -1),
+            output_axis=_output_axis(plan, tensor) if axis is None else axis,
             positions=_positions(plan, asked, sample.size, batches.samples, notes),
             loss=loss,
             work=sum(tap.weight * _numel(tap.shape) // max(tap.units, 1) for tap in plan.ran) // sample.size,
@@ -98,6 +105,10 @@ def settle(
         ),
         notes,
     )
+
+
+def _output_axis(plan: Plan, output: Tensor) -> int:
+    return unit_axis("other", output.ndim) if plan.output_axis is None else plan.output_axis
 
 
 def _check_type(tensors: list[Tensor], module: nn.Module) -> None:
@@ -117,14 +128,13 @@ def _check_type(tensors: list[Tensor], module: nn.Module) -> None:
 def _cut(
     batches: Batches,
     plan: Plan,
-    module: nn.Module,
+    coupled: str | None,
     output: Tensor,
     scouted: int,
     batch_size: int | None,
     notes: list[str],
 ) -> Batches:
-    """Batches of a size that memory bears; where batch norm sees them, of a size that is stated."""
-    coupled = any(item.training for item in batch_norms(module))
+    """Batches of a size that memory bears; where something is ``coupled`` by them, of a size that is stated."""
     notes.extend(batches.notes)
     if batches.cut is None:
         return batches
@@ -132,24 +142,24 @@ def _cut(
     made = [_numel(tap.shape) for tap in plan.ran if tap.kind != "pass"]  # a flattened input is the input
     largest = max([output.numel(), *made]) // scouted
     if batch_size is None:
-        if not coupled:
+        if coupled is None:
             batch_size = min(max(_BLOCK // max(largest, 1), 8), total)
         elif total * largest <= _WHOLE:
             batch_size = total
-            notes.append(f"batch norm saw all {total} samples as one batch")
+            notes.append(f"{coupled} saw all {total} samples as one batch")
         else:
             batch_size = min(_MINIBATCH, total)
             notes.append(
-                f"batch norm saw shuffled batches of {batch_size}, the same for every initialization; "
+                f"{coupled} saw shuffled batches of {batch_size}, the same for every initialization; "
                 "choose others by batch_size="
             )
-    if coupled and total > batch_size and total % batch_size == 1:
+    if coupled == "batch norm" and total > batch_size and total % batch_size == 1:
         raise DataError(
             f"measure(batch_size): {total} samples in batches of {batch_size} leave a last batch of 1 sample, "
             "which has no batch statistics; "
             "choose another batch_size, max_samples, or mode='eval'"
         )
-    return batches.cut(batch_size, coupled)
+    return batches.cut(batch_size, coupled is not None)
 
 
 def _positions(

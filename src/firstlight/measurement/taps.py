@@ -100,6 +100,7 @@ class Plan:
         taps: Those that are observed.
         unseen: What runs out of sight or not at all.
         output: Key of the tap whose tensor the model returns, or ``None``.
+        output_axis: Axis of units of that tensor, where one module made it (which may be the model itself).
         embedding: Name of the module at which noise and gradients enter when inputs are tokens.
         joints: Names of modules through which the whole signal passes, alone.
     """
@@ -108,6 +109,7 @@ class Plan:
     taps: tuple[Tap, ...] = ()
     unseen: tuple[CoverageEntry, ...] = ()
     output: str | None = None
+    output_axis: int | None = None
     embedding: str | None = None
     joints: frozenset[str] = frozenset()
 
@@ -132,14 +134,14 @@ def scout(module: nn.Module, run: Callable[[], Any], inputs: Sequence[Tensor] = 
         def before(item: nn.Module, args: Any, kwargs: Any, name: str = name) -> None:
             running.append((name, item))
             tensor = first_tensor((args, kwargs))
-            read.append((tensor, -1 if tensor is None else tensor._version))
+            read.append((tensor, -1 if tensor is None else _version(tensor)))
 
         def after(item: nn.Module, args: Any, output: Any, name: str = name) -> None:
             running.pop()
             tensor, version = read.pop()
             result = first_tensor(output)
             if result is not None:
-                calls.append(_Call(name, item, tensor, version, result, result._version))
+                calls.append(_Call(name, item, tensor, version, result, _version(result)))
 
         handles.append(item.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(item.register_forward_hook(after))
@@ -150,10 +152,12 @@ def scout(module: nn.Module, run: Callable[[], Any], inputs: Sequence[Tensor] = 
         for handle in handles:
             handle.remove()
     ran = _keyed(calls, {tensor.data_ptr() for tensor in inputs})
+    maker = _maker_of(output, calls, ran)
     plan = Plan(
         ran=ran,
         unseen=_unseen(module, ran, functions),
-        output=_source_of(output, calls, ran),
+        output=maker.key if maker is not None and maker.name else None,
+        output_axis=None if maker is None else maker.axis,
         embedding=next((tap.name for tap in ran if tap.kind == "embedding"), None),
         joints=_joints(module, ran),
     )
@@ -320,14 +324,25 @@ def _keyed(calls: list[_Call], inputs: set[int]) -> tuple[Tap, ...]:
     return tuple(ran)
 
 
-def _source_of(output: Any, calls: list[_Call], ran: tuple[Tap, ...]) -> str | None:
-    """The innermost module whose output is, element for element, what the model returns."""
+def _maker_of(output: Any, calls: list[_Call], ran: tuple[Tap, ...]) -> Tap | None:
+    """The call of the innermost module whose output is, element for element, what the model returns."""
     tensor, _ = answer(output)
+    if tensor.is_inference():  # what was written into it since cannot be told
+        return None
     for call, tap in zip(reversed(calls), reversed(ran), strict=True):
-        same = call.returned.shape == tensor.shape and call.returned.data_ptr() == tensor.data_ptr()
-        if same and call.version == tensor._version and call.name and tap.kind not in ("pass", "container"):
-            return tap.key
+        same = _place(call.returned) == _place(tensor) and call.version == tensor._version
+        if same and tap.kind not in ("pass", "container"):
+            return tap
     return None
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+def _version(tensor: Tensor) -> int:
+    """How often it was written into; tensors of inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _joints(module: nn.Module, ran: tuple[Tap, ...]) -> frozenset[str]:
