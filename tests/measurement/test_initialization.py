@@ -162,6 +162,10 @@ def test_arguments():
         fl.measure(model, X, inits=0)
     with pytest.raises(UsageError, match=r"measure\(mode\): expected one of 'train', 'eval', got 'test'"):
         fl.measure(model, X, mode="test")
+    with pytest.raises(
+        UsageError, match=r"measure\(layers\): expected names, patterns or a predicate, got 5"
+    ):
+        fl.measure(model, X, layers=5)
     with pytest.raises(UsageError, match=r"measure\(quantities\): expected one of .*did you mean 'gamma'"):
         fl.measure(model, X, quantities="gama")
     with pytest.raises(UsageError, match=r"measure\(precision\): expected a fraction between 0 and 1, got 2"):

@@ -208,6 +208,13 @@ def test_members_that_differ_in_more_than_parameters_run_alone(held, monkeypatch
     same(fl.measure(lambda: HoldsDraws(held), x, inits=3), found)
 
 
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_batch_norm_without_running_statistics_sees_batches_of_a_stated_size(mode):
+    net = nn.Sequential(nn.Linear(12, 20), nn.BatchNorm1d(20, track_running_stats=False), nn.Linear(20, 3))
+    profile = fl.measure(net, inputs(50, 12), inits=1, mode=mode)
+    assert "batch norm saw all 50 samples as one batch" in profile.provenance.notes
+
+
 def test_convolutional_members_together(monkeypatch):
     x = inputs(12, 3, 9, 9)
     together = fl.measure(lambda: Convolutional().double(), x, inits=3)

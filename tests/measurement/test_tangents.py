@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -81,6 +83,19 @@ def test_batch_norm_divides_noise_by_fixed_statistics(affine):
     assert float(profile.noise_variance[1]) == pytest.approx((tangent**2).mean().item(), rel=1e-6)
     after = tangent @ model[2].weight.detach().T
     assert float(profile.noise_variance[2]) == pytest.approx((after**2).mean().item(), rel=1e-6)
+
+
+def test_a_signal_that_is_lost_on_the_way_is_told():
+    def net():
+        layers = [nn.Linear(8, 8, bias=False) for _ in range(20)]
+        for layer in layers:  # 1e-2 a layer; float32 is normal down to 1.2e-38
+            layer.weight.data.copy_(torch.eye(8) / 100)
+        return nn.Sequential(*layers)
+
+    said = r"the signal is below the normal range of float32 at \d of 20 layers \(first: 1[89]\)"
+    notes = fl.measure(net, inputs(20, 8), inits=2).provenance.notes
+    assert any(re.match(said, note) for note in notes)
+    assert not fl.measure(lambda: net().double(), inputs(20, 8), inits=2).provenance.notes
 
 
 @pytest.mark.parametrize("tokens", [True, False])

@@ -225,9 +225,17 @@ def _ensemble(
 
 
 def _lost(seen: Gathered, setting: Setting) -> list[str]:
-    """Say where a perturbation did not arrive: what is 0 or unknown there speaks of precision, or of the wiring."""
+    """Say where signal or perturbation did not arrive: their numbers there speak of precision, or of the wiring."""
     notes, keys = [], layer_keys(setting.plan)
-    tables = seen.tables
+    tables, precision = seen.tables, str(setting.dtype).removeprefix("torch.")
+    if "mean_square" in tables:
+        squares = tables["mean_square"]  # (init, layer)
+        faint = ((squares > 0) & (squares < torch.finfo(setting.dtype).tiny ** 2)).any(0)
+        if faint.any():
+            notes.append(
+                f"the signal is below the normal range of {precision} at {faint.sum()} of {len(keys)} layers "
+                f"(first: {keys[faint.argmax()]}): rounding decides its numbers there, and model.double() has more"
+            )
     for name, what in (("log_noise_variance", "noise"), ("log_gradient_scale", "gradient")):
         if name not in tables:
             continue
@@ -236,7 +244,7 @@ def _lost(seen: Gathered, setting: Setting) -> list[str]:
         if lost:
             notes.append(
                 f"the {what} is 0 or unknown at {len(lost)} of {len(keys)} layers (first: {lost[0]}): none gets there, "
-                f"or it left the range of {str(setting.dtype).removeprefix('torch.')}, and model.double() has more"
+                f"or it left the range of {precision}, and model.double() has more"
             )
     return notes
 

@@ -83,7 +83,7 @@ def settle(
     if plan.embedding is not None and (asked.noise or "gradient_scale" in asked):
         notes.append(f"noise and gradients enter at {plan.embedding}: the inputs are tokens")
     coupled = "the loss" if loss is not None and "gradient_scale" in asked else None
-    if any(item.training for item in batch_norms(module)):
+    if any(item.training or item.running_mean is None for item in batch_norms(module)):
         coupled = "batch norm"
     batches = _cut(batches, plan, coupled, tensor, sample.size, batch_size, notes)
     if [tensor._version for tensor in sample.tensors] != unwritten:  # it writes into the data

@@ -11,7 +11,7 @@ fused attention.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -186,9 +186,10 @@ def choose(plan: Plan, module: nn.Module, layers: Layers, *, with_activations: b
                 f"measure(layers): the predicate accepts none of the {len(plan.ran)} layers that ran"
             )
     else:
-        patterns = [layers] if isinstance(layers, str) else list(layers)
-        if not all(isinstance(pattern, str) for pattern in patterns):
+        patterns = [layers] if isinstance(layers, str) else layers
+        if not isinstance(patterns, Iterable) or not all(isinstance(item, str) for item in patterns):
             raise UsageError(f"measure(layers): expected names, patterns or a predicate, got {layers!r}")
+        patterns = list(patterns)
         names = list(dict.fromkeys(word for tap in plan.ran if tap.name for word in (tap.name, tap.key)))
         found = set(chosen(names, patterns)) if patterns else set()
         keys = {tap.key for tap in plan.ran if tap.key in found or tap.name in found}
