@@ -11,7 +11,7 @@ tr(HKH)/n, without n/(n − 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -41,6 +41,7 @@ from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import Variable, variable
 from firstlight.results.profile import Profile
 from firstlight.results.provenance import Provenance
+from firstlight.theory.dataset.composed_gram import ComposedGram
 from firstlight.theory.dataset.gram import Gram, Statistics, log_mean_exp
 from firstlight.theory.dataset.image_gram import ImageGram
 from firstlight.theory.dataset.image_inputs import (
@@ -55,6 +56,7 @@ from firstlight.theory.dataset.inputs import gram_of_inputs
 from firstlight.theory.dataset.landmark_gram import LandmarkGram, landmark_gram_of_inputs
 from firstlight.theory.dataset.landmark_readout import GuessCheck, outputs_of_landmarks
 from firstlight.theory.dataset.landmarks import Landmarks, choose_landmarks
+from firstlight.theory.dataset.leading_width import LARGEST_SPREAD, WidthTerms, width_terms
 from firstlight.theory.finite_width import log_mean_square_variance
 from firstlight.theory.kernels.kernel import Kernel, kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
@@ -67,6 +69,7 @@ __all__ = ["covariance_of_outputs", "points_of", "predict_on"]
 
 Array = NDArray[np.float64]
 
+WIDTHS = ("infinite", "leading", "finite")
 POSITIONS = ("auto", "pairs", "same")
 OWN_DEVIATION = (
     "each unit by its own deviation (by the mean variance over units behind a pool or another norm)"
@@ -106,8 +109,9 @@ def predict_on(
         seed: Names the draws.
         keep_covariance: Keep K of every row, ``profile.covariance`` (layer, sample, sample).
         samples: Use the first so many points.
-        width: ``"infinite"``; or ``"finite"`` to draw ``inits`` networks of the blueprint's own widths, exactly
-            in law.
+        width: ``"infinite"``; ``"leading"`` for C, V, γ, covariances and guesses with their leading 1/width terms
+            at the blueprint's own widths (dense layers with ReLU and the like, and a norm behind all of them or
+            none); ``"finite"`` to draw ``inits`` networks of those widths, exactly in law.
         inits: Number of networks drawn for ``width="finite"``.
         landmarks: Beyond 5,000 points (``"auto"``), or where a number is given, carry the covariance of all points
             with so many of them and a quarter more, instead of the whole; C, V and γ then have standard errors.
@@ -133,8 +137,8 @@ def predict_on(
             f"predict(batch_law): expected 'exact' with data, got {batch_law!r}; a data set is known point by point, "
             "and batch norm includes each of them"
         )
-    if width not in ("infinite", "finite"):
-        raise one_of("predict(width)", width, ("infinite", "finite"))
+    if width not in WIDTHS:
+        raise one_of("predict(width)", width, WIDTHS)
     if positions not in POSITIONS:
         raise one_of("predict(positions)", positions, POSITIONS)
     seed = whole_number("predict(seed)", seed, least=0)
@@ -157,12 +161,16 @@ def predict_on(
         from firstlight.theory.dataset.finite_networks import profile_of_networks
 
         return profile_of_networks(blueprint, points, inits=inits, batch_size=batch_size, seed=seed)
+    terms = width_terms(blueprint.layers) if width == "leading" else None
     held = None
     if images is not None:
         shape = images.shape[2:]
         held = held_positions(blueprint.layers, len(points), shape, positions=positions, memory=memory)
     fold = _Fold(
-        _kernels_by(method), keep_covariance=keep_covariance, refusal=held.refusal if held is not None else ""
+        _kernels_by(method),
+        keep_covariance=keep_covariance,
+        refusal=held.refusal if held is not None else "",
+        terms=terms,
     )
     if images is not None and isinstance(landmarks, int):
         raise UsageError(
@@ -170,6 +178,11 @@ def predict_on(
             "leave landmarks out and pass fewer pictures"
         )
     chosen = choose_landmarks(len(points), landmarks, seed=seed) if images is None else None
+    if chosen is not None and terms is not None:
+        raise UsageError(
+            "predict(width='leading'): expected the whole covariance to be carried, got landmarks; "
+            "pass landmarks=None, or fewer points"
+        )
     if chosen is not None and keep_covariance:
         raise UsageError(
             "predict(keep_covariance): expected the whole covariance to be carried, got landmarks; "
@@ -184,6 +197,7 @@ def predict_on(
         state = landmark_gram_of_inputs(points, chosen, batch_size=batch_size, seed=seed)
     inputs = fold.statistics(state) if images is None else statistics_of_images(images)
     nothing = int(state.zero_points.sum())
+    angles = state.angles if isinstance(state, ComposedGram) else None
     steps, state = fold.through(blueprint.layers, state)
     last = next((step.layer for step in reversed(steps) if not isinstance(step.layer, Pass)), None)
     rows = [
@@ -192,7 +206,7 @@ def predict_on(
         if isinstance(step.layer, Dense | Convolution | Residual)
         or (step.layer is last and _pools(step))  # the output, by the name that measurement gives it
     ]
-    quantities = _quantities(rows, steps, inputs)
+    quantities = _quantities(rows, steps, inputs, fold.corrected)
     extra: dict[str, Variable] = {}
     check: GuessCheck | None = None
     coordinates = {"sample": variable("sample", np.arange(len(points)))}
@@ -215,7 +229,8 @@ def predict_on(
         else:
             matrix = fold.last_matrix if fold.last_matrix is not None else state.matrix()
             if np.any(matrix):
-                found = read_out(matrix, labels, draws=draws, seed=seed)
+                shared = None if terms is None or angles is None else terms.shared_units(angles)
+                found = read_out(matrix, labels, draws=draws, seed=seed, shared=shared)
         if found is not None:
             guesses = Guesses.from_draws(found.fractions, samples=len(points), seed=seed)
             extra["favoured_label"] = variable("sample", found.favoured)
@@ -248,6 +263,7 @@ def predict_on(
                 "batch_size": batch_size,
                 "draws": draws,
                 "landmarks": chosen.number if chosen is not None else None,
+                "width": width,
             },
             notes=(
                 *_notes(
@@ -256,6 +272,7 @@ def predict_on(
                     batch_size,
                     normalized,
                     OWN_DEVIATION if chosen is None and images is None else MEAN_VARIANCE,
+                    terms,
                 ),
                 *((NO_LABELS,) if labels == 1 else ()),
                 *(_landmark_notes(chosen, len(points), check) if chosen is not None else ()),
@@ -360,8 +377,10 @@ class _Fold:
     kernels: Kernels
     keep_covariance: bool = False
     refusal: str = ""
+    terms: WidthTerms | None = None
 
     def __post_init__(self) -> None:
+        self.corrected: dict[int, tuple[float, float]] = {}
         self.correlations: dict[int, list[float]] = {}
         self.kept: dict[int, Array] = {}
         self.last_matrix: Array | None = None
@@ -400,6 +419,13 @@ class _Fold:
         if self.refusal and reason and isinstance(step.layer, Convolution | PositionPool | AdaptivePool):
             reason, self.refusal = self.refusal, ""
         light = Step[Any](step.layer, before, after, step.log_gain, reason, body, shortcut, step.spread)
+        if matrix is not None and self.terms is not None and isinstance(step.layer, Dense):
+            corrected = self.terms.corrected(step.state, step.layer.address)
+            if corrected is not step.state:
+                with np.errstate(divide="ignore"):
+                    center, data = np.log(corrected.center_and_data()) + corrected.log_scale
+                self.corrected[id(light)] = float(center), float(data)
+                matrix = corrected.among()
         if matrix is not None:
             self.correlations[id(light)] = _correlations(matrix)
             if self.keep_covariance:
@@ -439,16 +465,24 @@ def _chunks(layers: Sequence[Layer]) -> list[Sequence[Layer]]:
     return found
 
 
-def _quantities(rows: Sequence[Step[Any]], steps: Sequence[Step[Any]], inputs: Statistics) -> dict[str, Any]:
+def _quantities(
+    rows: Sequence[Step[Any]],
+    steps: Sequence[Step[Any]],
+    inputs: Statistics,
+    corrected: Mapping[int, tuple[float, float]],
+) -> dict[str, Any]:
     def column(name: str) -> Array:
         return np.array([getattr(step.state, name) for step in rows], dtype=float)
 
     center, data, noise = column("log_center"), column("log_data"), column("log_noise")
+    log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
+    for place, step in enumerate(rows):
+        if id(step) in corrected:
+            center[place], data[place] = corrected[id(step)]
     gradients = backward(steps)
     increments = increments_of(steps)
     with np.errstate(invalid="ignore"):
         log_gamma = np.where(np.isneginf(center) & np.isneginf(data), np.nan, center - data)
-        log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
     return {
         **_stderrs(column("error"), column("log_error"), center, data),
         "log_gamma": log_gamma,
@@ -542,10 +576,18 @@ def _picture_notes(rows: Sequence[Step[Any]], held: Held, batch_size: int | None
 
 
 def _notes(
-    rows: Sequence[Step[Any]], nothing: int, batch_size: int | None, normalized: bool, behind: str
+    rows: Sequence[Step[Any]],
+    nothing: int,
+    batch_size: int | None,
+    normalized: bool,
+    behind: str,
+    terms: WidthTerms | None,
 ) -> tuple[str, ...]:
     notes = [
-        "infinite width; the norms' ε is taken as 0",
+        "infinite width; the norms' ε is taken as 0"
+        if terms is None
+        else "C, V, γ, covariances and guesses have their leading 1/width terms, all else is the limit of wide layers; "
+        "the norms' ε is taken as 0",
         "averages over these points are plain: C = mean(K), V = tr(HKH)/n",
     ]
     if nothing:
@@ -559,6 +601,11 @@ def _notes(
             else "batch norm over all the points"
         )
         notes.append(f"batch norm behind an activation divides {behind}")
+    if terms is not None and terms.spread > LARGEST_SPREAD:
+        notes.append(
+            f"at these widths and depth correlations vary by {terms.spread:.2f} between networks: terms beyond the "
+            "leading ones matter; width='finite' draws networks"
+        )
     error = max((step.state.error for step in rows), default=0.0)
     if error:
         notes.append(f"relative standard error of V that layers behind batch norm leave: {error:.1e}")

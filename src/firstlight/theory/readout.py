@@ -45,7 +45,9 @@ class Readout:
     directions: int
 
 
-def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int = 0) -> Readout:
+def read_out(
+    covariance: Array, labels: int, *, draws: int = 10_000, seed: int = 0, shared: int | None = None
+) -> Readout:
     """Draw initializations and count the labels that they give to the points.
 
     Args:
@@ -53,16 +55,23 @@ def read_out(covariance: Array, labels: int, *, draws: int = 10_000, seed: int =
         labels: M, 2 or more.
         draws: Number of initializations.
         seed: Names them.
+        shared: Units of a linear layer that all labels read; without it each label has a process of its own.
 
     >>> alike = read_out(np.ones((5, 5)), 3, draws=4)  # points that are one get one label
     >>> bool((alike.fractions.max(axis=1) == 1).all())
     True
     """
-    return read_out_of_factor(factor(covariance), labels, draws=draws, seed=seed)
+    return read_out_of_factor(factor(covariance), labels, draws=draws, seed=seed, shared=shared)
 
 
 def read_out_of_factor(
-    half: Array, labels: int, *, alone: Array | None = None, draws: int = 10_000, seed: int = 0
+    half: Array,
+    labels: int,
+    *,
+    alone: Array | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
+    shared: int | None = None,
 ) -> Readout:
     """Draw initializations of O = A ξ + H(δ ε) and count their labels.
 
@@ -73,6 +82,8 @@ def read_out_of_factor(
             without it.
         draws: Number of initializations.
         seed: Names them.
+        shared: Units of a linear layer that all labels read. It gives ξ of the labels the covariance R Rᵀ/units of
+            that initialization's R (label, unit); two labels have but one process, whose scale decides nothing.
     """
     if labels < 2 or draws < 1:
         raise UsageError(f"read_out: expected 2 labels or more and 1 draw or more, got {labels} and {draws}")
@@ -87,6 +98,8 @@ def read_out_of_factor(
     for start in range(0, draws, rows):
         number = min(rows, draws - start)
         units = generator.standard_normal((directions, number * copies), dtype=np.float32)
+        if shared is not None and copies > 1:
+            units = _through_shared(units, copies, shared, generator)
         outputs = half @ units
         if own is not None:
             rest = own * generator.standard_normal(outputs.shape, dtype=np.float32)
@@ -98,6 +111,29 @@ def read_out_of_factor(
         counts[start : start + number] = part
         favoured += (labelled == part.argmax(axis=1)).sum(axis=1)
     return Readout(counts / points, favoured / draws, directions)
+
+
+def _through_shared(
+    units: NDArray[np.float32], labels: int, shared: int, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Give the labels of each initialization the covariance of a read-out of ``shared`` units."""
+    mixed = units.reshape(len(units), -1, labels)
+    for number in range(mixed.shape[1]):
+        weights = _factor_of_products(shared, labels, generator)
+        mixed[:, number] = mixed[:, number, : len(weights)] @ weights
+    return mixed.reshape(units.shape)
+
+
+def _factor_of_products(rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float32]:
+    """A matrix B whose BᵀB has the law of GᵀG/rows, G (rows, columns) of standard normals.
+
+    G itself where it has fewer rows than columns, else Bartlett's triangle: normals, and on the diagonal roots of χ².
+    """
+    drawn = generator.standard_normal((min(rows, columns), columns))
+    if rows >= columns:
+        drawn = np.triu(drawn, 1)
+        np.fill_diagonal(drawn, np.sqrt(generator.chisquare(rows - np.arange(columns))))
+    return np.asarray(drawn / np.sqrt(rows), dtype=np.float32)
 
 
 def factor(covariance: Array) -> Array:
