@@ -1,6 +1,6 @@
 """Labatie's batch-normalized net on CIFAR-10 beside the sensitivity that his own program recorded.
 
-A reduced ``benchmarks/agreement/pathologies.py``: depth 40 instead of 200, fewer simulations.
+A reduced ``benchmarks/agreement/pathologies.py``: fewer simulations.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from firstlight.data import load
 from firstlight.measurement.simulating import simulate
 from firstlight.models import batch_norm_feedforward_net
 
-RECORDED = {2: 0.507, 10: 2.183, 20: 4.248, 40: 8.383}
+RECORDED = {2: 0.507, 10: 2.183, 20: 4.248, 40: 8.383, 200: 41.42}
 """Mean log χ at each depth."""
-SIMULATIONS, BATCH, ROUNDING = 20, 64, 0.0005
+SIMULATIONS, BATCH = 20, 64
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_sensitivity_of_the_feedforward_net(real_data: Callable[[str], Path], se
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(pictures))[: SIMULATIONS * BATCH])
     batches = [standardized(pictures.take(part).inputs) for part in order.split(BATCH)]
     profile = simulate(
-        lambda: batch_norm_feedforward_net(3072, depth=40, width=512, kernel=None),
+        lambda: batch_norm_feedforward_net(3072, depth=200, width=512, kernel=None),
         batches,
         seed=seed,
         quantities=[
@@ -45,7 +45,8 @@ def test_sensitivity_of_the_feedforward_net(real_data: Callable[[str], Path], se
     for depth, recorded in RECORDED.items():
         logs = profile["log_sensitivity_init"].values[:, profile.layers.index(f"activation{depth}")]
         error = logs.std(ddof=1) / np.sqrt(SIMULATIONS)
-        assert abs(logs.mean() - recorded) < tolerance * error + ROUNDING, depth
+        rounding = 0.005 if depth == 200 else 0.0005
+        assert abs(logs.mean() - recorded) < tolerance * error + rounding, depth
     # Far inside, the activation multiplies χ by little more than for Gaussian signals: (1 − 1/π)^(−½) = 1.211.
     late = profile["sensitivity_increment_activation_init"].values[:, profile.layers.index("activation40")]
     assert 1.15 < late.mean() < 1.3
