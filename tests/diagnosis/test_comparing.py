@@ -54,6 +54,42 @@ def test_batch_norm_after_leaves_exactly_nothing(data: torch.Tensor) -> None:
     assert np.abs(found.z("gamma").values[1:]) == pytest.approx(0)
 
 
+def test_a_wrong_theory_is_rejected_however_small_the_signal(data: torch.Tensor) -> None:
+    """Mean squares of 1e-12: no difference is small enough to be rounding for that alone."""
+    options = {"depth": 2, "width": 300, "inputs": 400, "input_variance": 1e-12}
+    measured = fl.measure(fl.Blueprint.mlp(**options), data * 1e-6, inits=20, progress=False)
+    right, wrong = (
+        fl.compare(fl.predict(fl.Blueprint.mlp(activation=name, **options)), measured)
+        for name in ("relu", "abs")
+    )
+    for name in ("center_variance", "data_variance", "mean_square", "mean_absolute"):
+        assert np.abs(wrong.z(name).values[1:]).max() > 10, name
+        assert 0 < np.abs(right.z(name).values).max() < 6, name
+
+
+def test_another_network_is_named(measured: fl.Profile, data: torch.Tensor) -> None:
+    assert fl.compare(fl.predict(BLUEPRINT), measured).provenance.notes == ()
+    other = fl.Blueprint.mlp(depth=3, width=800, inputs=400)
+    assert "the reference is of another network: Blueprint.mlp(inputs=400, depth=3, width=800)" in repr(
+        fl.compare(fl.predict(other), measured)
+    )
+    shuffled = torch.nn.Sequential()
+    for name, sizes in {"linear2": (400, 50), "linear1": (50, 50), "output": (50, 2)}.items():
+        shuffled.add_module(name, torch.nn.Linear(*sizes, bias=False))
+    found = fl.compare(fl.predict(BLUEPRINT), fl.measure(shuffled, data, inits=3, progress=False))
+    [note] = found.provenance.notes
+    assert note == "the layers run in another order: where linear2 was measured, the reference has linear1"
+    assert note in repr(found)
+
+
+def test_another_mode_is_named(data: torch.Tensor) -> None:
+    blueprint = fl.Blueprint.mlp(depth=1, width=50, inputs=400, norm="batch")
+    found = fl.compare(
+        fl.predict(blueprint), fl.measure(blueprint, data, inits=3, mode="eval", progress=False)
+    )
+    assert "the reference is for train mode, the measurement was in eval mode" in repr(found)
+
+
 def test_many_labels_compare_the_largest_fraction(data: torch.Tensor) -> None:
     blueprint = fl.Blueprint.mlp(depth=1, width=800, inputs=400, classes=10)
     found = fl.compare(fl.predict(blueprint), fl.measure(blueprint, data, inits=60, progress=False))
@@ -98,6 +134,8 @@ def test_it_saves_prints_and_speaks_in_tables(measured: fl.Profile) -> None:
 def test_misuse_is_one_sentence(measured: fl.Profile) -> None:
     with pytest.raises(UsageError, match=r"compare\(reference\): expected a Profile, got str"):
         fl.compare("theory", measured)
+    with pytest.raises(UsageError, match=r"expected compare\(theory, measurement\); swap the two"):
+        fl.compare(measured, fl.predict(BLUEPRINT))
     renamed = fl.predict(fl.Blueprint(layers=(fl.Blueprint.mlp(depth=1).layers[1],), inputs=1000, classes=2))
     stranger = fl.predict(fl.Blueprint.mlp(depth=1, residual=1))
     assert renamed.layers == ["linear1"]

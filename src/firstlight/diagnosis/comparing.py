@@ -26,6 +26,10 @@ __all__ = ["compare", "guess_distance"]
 
 Array = NDArray[np.float64]
 
+_PARTS = ("center_variance", "data_variance")
+_SIZES = {"gamma": 1.0}
+"""Quantities that may be exactly zero, and with what next to them a rounding error of zero is small."""
+
 
 def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int = 2000) -> Comparison:
     """Set a measurement beside a reference.
@@ -45,6 +49,11 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
             raise UsageError(
                 f"compare({name}): expected a Profile, got {type(profile).__name__}; predict or measure one first"
             )
+    if (reference.provenance.engine, measured.provenance.engine) == ("measurement", "theory"):
+        raise UsageError(
+            "compare: the reference is a measurement, and what should be measured is theory, which has no standard "
+            "errors; expected compare(theory, measurement); swap the two"
+        )
     shared = [layer for layer in measured.layers if layer in set(reference.layers)]
     if not shared:
         raise UsageError(
@@ -56,12 +65,14 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
     right = [measured.layers.index(layer) for layer in shared]
     arrays: dict[str, Variable] = {}
     expectations = _expected_on_sample(reference, measured)
+    sizes = _total(measured)[right]
     for name in QUANTITIES:
         if name in reference and name in measured:
             plain = (reference.variables[name].values, _stderr(reference, name, 0.0))
             value, spread = (part[left] for part in expectations.get(name, plain))
             got, stderr = measured.variables[name].values[right], _stderr(measured, name, math.nan)[right]
-            arrays.update(_scores(name, value, got, np.hypot(stderr, spread)))
+            size = sizes if name in _PARTS else _SIZES.get(name, 0.0)
+            arrays.update(_scores(name, value, got, np.hypot(stderr, spread), size))
     distance, p_value, critical, compared = float("nan"), float("nan"), float("nan"), ""
     if reference.guesses is not None and measured.guesses is not None:
         distance, p_value, critical, compared = guess_distance(
@@ -79,6 +90,7 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
             "measured": measured.provenance.to_dict(),
             "draws": draws,
         },
+        notes=_differences(reference, measured, shared),
     )
     coordinates = {"layer": variable("layer", shared)}
     return Comparison(
@@ -193,8 +205,38 @@ def _behind_batch_norm(reference: Profile) -> NDArray[np.bool_]:
     return np.array([layer in order and order.index(layer) > first for layer in reference.layers])
 
 
-def _scores(name: str, expected: Array, got: Array, stderr: Array) -> dict[str, Variable]:
-    close = np.isclose(got, expected, rtol=1e-6, atol=1e-9)  # rounding of float32, where nothing scatters
+def _differences(reference: Profile, measured: Profile, shared: list[str]) -> tuple[str, ...]:
+    """What the profiles say of themselves that speaks against comparing them."""
+    notes = []
+    there, here = (profile.provenance.model.partition("\n")[0] for profile in (reference, measured))
+    if there != here and there.startswith("Blueprint") and here.startswith("Blueprint"):
+        notes.append(f"the reference is of another network: {there}")
+    order = [layer for layer in reference.layers if layer in set(shared)]
+    if order != shared:
+        moved = next(place for place in range(len(shared)) if order[place] != shared[place])
+        notes.append(
+            f"the layers run in another order: where {shared[moved]} was measured, the reference has {order[moved]}"
+        )
+    modes = reference.provenance.mode, measured.provenance.mode
+    if None not in modes and modes[0] != modes[1]:
+        notes.append(f"the reference is for {modes[0]} mode, the measurement was in {modes[1]} mode")
+    return tuple(notes)
+
+
+def _total(profile: Profile) -> Array:
+    """C + V by layer, of which C and V are parts; 0 where it is not known."""
+    names = ("mean_square",) if "mean_square" in profile else _PARTS
+    if any(name not in profile for name in names):
+        return np.zeros(len(profile.layers))
+    return np.asarray(sum(profile.variables[name].values for name in names), dtype=float)
+
+
+def _scores(
+    name: str, expected: Array, got: Array, stderr: Array, size: Array | float
+) -> dict[str, Variable]:
+    """``size`` is what zero is measured against: what the quantity is a part of, or 0 if it has no natural size."""
+    # rounding of float32, where nothing scatters
+    close = np.isclose(got, expected, rtol=1e-6, atol=0) | (np.abs(got - expected) <= 1e-9 * size)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(close, 0.0, (got - expected) / stderr)
     return {

@@ -83,6 +83,7 @@ class Comparison(Labelled):
         if self.unmatched:
             more = " …" if len(self.unmatched) > 6 else ""
             lines.append(f"  in only one of the two: {', '.join(self.unmatched[:6])}{more}")
+        lines.extend(f"  {note}" for note in self.provenance.notes)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
