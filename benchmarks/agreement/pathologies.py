@@ -101,20 +101,18 @@ def rows_of(net: str, profile: fl.Profile) -> list[dict[str, Any]]:
         if net == "residual":
             if depth > UNITS:
                 continue
-            whole, bent, normed = (
-                f"unit{depth}",
-                f"unit{depth}.branch.activation2",
-                f"unit{depth}.branch.norm2",
-            )
+            # as in figure 5: χ behind a unit, everything else at its first layer
+            whole = f"unit{depth}"
+            bent, normed = (f"unit{depth}.branch.{name}1" for name in ("activation", "norm"))
         else:
             whole = bent = f"activation{depth}"
             normed = f"norm{depth}" if net == "feedforward" else f"linear{depth}"
         row: dict[str, Any] = {"net": net, "depth": depth, "simulations": len(profile["gamma_init"])}
         logs = at(profile, "log_sensitivity_init", whole)
         row["log_sensitivity"] = spread_of(logs)
-        for name in ("effective_rank", "noise_effective_rank", "log_data_variance"):
-            values = at(profile, f"{name.removeprefix('log_')}_init", whole)
-            row[name] = spread_of(np.log(values) if name.startswith("log_") else values)
+        row["log_data_variance"] = spread_of(np.log(at(profile, "data_variance_init", whole)))
+        for name in ("effective_rank", "noise_effective_rank"):
+            row[name] = spread_of(at(profile, f"{name}_init", bent))
         row["kurtosis"] = spread_of(at(profile, "kurtosis_init", normed))
         row["mean_absolute"] = spread_of(at(profile, "mean_absolute_init", normed))
         row["increment_norm"] = spread_of(at(profile, "sensitivity_increment_norm_init", normed))

@@ -3,7 +3,8 @@
     python benchmarks/agreement/sample_variance.py --networks 30 --widths 30 100 300 1000
 
 100 inputs of as many N(0, 1) coordinates as the net is wide, one data set for each width. Gradients of a random linear
-read-out of the last activation. Kaiming: linear → ReLU; batch norm: linear → BN → ReLU, all inputs in one batch.
+read-out of the last activation, one for all inputs. Kaiming: linear → ReLU; batch norm: linear → BN → ReLU, all inputs
+in one batch.
 """
 
 from __future__ import annotations
@@ -19,24 +20,13 @@ from torch import nn
 import firstlight as fl
 from firstlight.data.gaussian import gaussian_noise
 from firstlight.measurement.pooling import pool
-from firstlight.models.kaiming import KaimingLinear
+from firstlight.papers.variance.relu_nets import relu_net, total, with_read_out
 
 DEPTH, POINTS = 50, 100
 WIDTHS = (30, 100, 300, 1000)
 QUANTITIES = ["gamma", "center_variance", "data_variance", "mean_square", "gradient_scale"]
 SLOPES = {"batch": float(np.log(1 - 1 / np.pi)), "kaiming": 0.0}
 AT = (1, 2, 5, 10, 20, 30, 40, 50)
-
-
-def network(width: int, *, batch_norm: bool, depth: int = DEPTH) -> nn.Sequential:
-    """The net, without a read-out."""
-    layers = nn.Sequential()
-    for number in range(1, depth + 1):
-        layers.add_module(f"linear{number}", KaimingLinear(width, width))
-        if batch_norm:
-            layers.add_module(f"norm{number}", nn.BatchNorm1d(width))
-        layers.add_module(f"activation{number}", nn.ReLU())
-    return layers
 
 
 def chunk_of(width: int) -> int:
@@ -49,7 +39,7 @@ def run(kind: str, width: int, chunk: int) -> None:
     data = gaussian_noise(POINTS, width, seed=50).inputs
 
     def factory() -> nn.Module:
-        return network(width, batch_norm=kind == "batch")
+        return with_read_out(relu_net(width, DEPTH, batch_norm=kind == "batch"), width)
 
     def measure(seed: int) -> fl.Profile:
         return fl.measure(
@@ -59,6 +49,7 @@ def run(kind: str, width: int, chunk: int) -> None:
             seed=seed,
             quantities=QUANTITIES,
             layers=["linear*", "activation*"],
+            loss=total,
             progress=False,
         )
 

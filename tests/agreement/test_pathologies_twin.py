@@ -1,7 +1,7 @@
 """Labatie's nets measured, beside the same nets written out by hand: no module, no hook, no tangent.
 
-With the same weights and noise every number of the paper's figures 3 to 5 is the same to rounding. At depth 200 rounding
-itself is amplified by e⁴¹, so independent simulations are compared.
+With the same weights and noise every number of the paper's figures 3 to 5 is the same to rounding. At depth 200
+rounding itself is amplified by e⁴¹, so independent simulations are compared.
 """
 
 from __future__ import annotations

@@ -8,35 +8,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import t as student_t
-from torch import nn
 
 import firstlight as fl
 from firstlight.data.gaussian import gaussian_noise
-from firstlight.models.kaiming import KaimingLinear
+from firstlight.papers.variance.relu_nets import relu_net, total, with_read_out
 
 pytestmark = pytest.mark.slow
 
 DEPTH, WIDTH, NETWORKS = 30, 300, 12
 
 
-def network(*, batch_norm: bool) -> nn.Sequential:
-    layers = nn.Sequential()
-    for number in range(1, DEPTH + 1):
-        layers.add_module(f"linear{number}", KaimingLinear(WIDTH, WIDTH))
-        if batch_norm:
-            layers.add_module(f"norm{number}", nn.BatchNorm1d(WIDTH))
-        layers.add_module(f"activation{number}", nn.ReLU())
-    return layers
-
-
 def profile_of(*, batch_norm: bool, seed: int) -> fl.Profile:
     return fl.measure(
-        lambda: network(batch_norm=batch_norm),
+        lambda: with_read_out(relu_net(WIDTH, DEPTH, batch_norm=batch_norm), WIDTH),
         gaussian_noise(100, WIDTH, seed=50),
         inits=NETWORKS,
         seed=seed,
         quantities=["gamma", "gradient_scale"],
         layers=["linear*", "activation*"],
+        loss=total,
         progress=False,
     )
 

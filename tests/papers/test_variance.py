@@ -1,4 +1,4 @@
-"""What figures 1 and 2 of Luther & Seung share: theory for T inputs, and ratios with positions as units."""
+"""Figures 1 to 3 of Luther & Seung: theory for T inputs, ratios with positions as units, the read-out of gradients."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import firstlight as fl
 from firstlight.data.gaussian import gaussian_noise
 from firstlight.models.kaiming import KaimingConvTranspose2d
 from firstlight.models.unets import u_net
+from firstlight.papers.variance import fig3
 from firstlight.papers.variance.position_ratios import position_ratios
 from firstlight.papers.variance.relu_nets import finite_sample, preactivations, relu_net, theory
 from firstlight.papers.work import Work
@@ -80,3 +81,28 @@ def test_positions_are_units_of_their_own(tmp_path):
     expected = np.sqrt(center.sum() / variance.sum())
     kept = ratios(tmp_path / "kept", lambda: net, data, networks=1)
     assert float(kept["ratio"][0, 0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_gradients_are_of_one_read_out_for_all_samples(monkeypatch):
+    """L = w·x^L by autograd; behind the last batch norm a w for each sample leaves several times as much."""
+    built = []
+
+    def kept(*sizes, **options):
+        built.append(relu_net(*sizes, **options))
+        return built[-1]
+
+    monkeypatch.setattr(fig3, "relu_net", kept)
+    width, depth, inputs = 30, 4, 40
+    profile = fig3._measured(3, "batch-norm", depth, {"width": width, "inputs": inputs}, seed=5, networks=1)
+    net = built[-1].double()
+    x = gaussian_noise(fig3.MINIBATCHES * inputs, width, seed=3).inputs[:inputs].double()
+    activations = []
+    for layer in net[:-1]:
+        x = layer(x)
+        if isinstance(layer, nn.ReLU):
+            activations.append(x)
+    read_out = net[-1].weight[0]
+    gradients = torch.autograd.grad((x @ read_out).sum(), activations)
+    expected = [float((gradient**2).mean().log()) for gradient in gradients]
+    np.testing.assert_allclose(fig3._logs(profile)[0], expected, atol=1e-4)
+    assert expected[-2] < expected[-1]  # the last batch norm takes away what is common to the samples

@@ -1,6 +1,8 @@
 """Figure 3: mean square gradient by layer: Kaiming initialization, scale + bias initialization, batch norm.
 
 Depth 50, gradients ∂L/∂x^l of a random linear read-out L = w·x^L of the last activation, averaged over networks and
+samples. A network has one w ~ N(0, 1) for all samples; where batch norm couples them, that is not the same as a w for
+each, which is what ``gradient_scale`` has without a loss: the last batch norm lets nothing pass that is common to the
 samples. Where the sample variance is preserved they grow backwards by 1/σ_s² = 1/(1 − 1/π) a layer, so that log ⟨(∂L/∂
 x^l)²⟩ has the slope log(1 − 1/π) = −0.383 against l; Kaiming's stay. Section 4 of the paper.
 """
@@ -21,7 +23,7 @@ from firstlight.measurement.measuring import measure
 from firstlight.papers.chunks import pooled
 from firstlight.papers.figure import PaperFigure
 from firstlight.papers.jackknife import jackknife
-from firstlight.papers.variance.relu_nets import relu_net
+from firstlight.papers.variance.relu_nets import relu_net, total, with_read_out
 from firstlight.papers.work import Work
 from firstlight.plots.style import house_style, series_styles
 from firstlight.remedies.data_dependent import scale_bias_initialization
@@ -81,7 +83,7 @@ def _measured(
         net = relu_net(width, depth, batch_norm=setting == "batch-norm")
         if setting == "scale-bias":
             scale_bias_initialization(net, calibration, batches=MINIBATCHES, batch_size=inputs, in_place=True)
-        return net
+        return with_read_out(net, width)
 
     return measure(
         build,
@@ -90,6 +92,7 @@ def _measured(
         seed=seed,
         quantities=["gradient_scale"],
         layers=["activation*"],
+        loss=total,
         progress=False,
     )
 
@@ -120,8 +123,8 @@ def _draw(results: Mapping[str, Any]) -> Figure:
 
 
 def _logs(profile: Profile) -> Array:
-    """Log ⟨(∂L/∂x^l)²⟩ over samples and units, (network, layer)."""
-    return np.asarray(profile.variables["log_gradient_scale_init"].values)
+    """Log ⟨(∂L/∂x^l)²⟩ over samples and units, (network, layer), without the read-out itself, which is last."""
+    return np.asarray(profile.variables["log_gradient_scale_init"].values[:, :-1])
 
 
 def _average(logs: Array) -> Array:

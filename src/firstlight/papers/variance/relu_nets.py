@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from firstlight.architecture.blueprint import Blueprint
 from firstlight.data.gaussian import gaussian_noise
@@ -35,6 +35,8 @@ __all__ = [
     "profiles_by_width",
     "relu_net",
     "theory",
+    "total",
+    "with_read_out",
 ]
 
 Array = NDArray[np.float64]
@@ -55,6 +57,21 @@ def relu_net(width: int, depth: int, *, batch_norm: bool = False) -> nn.Sequenti
             layers.add_module(f"norm{number}", nn.BatchNorm1d(width))
         layers.add_module(f"activation{number}", nn.ReLU())
     return layers
+
+
+def with_read_out(net: nn.Sequential, width: int) -> nn.Sequential:
+    """Append L = w·x^L, w ~ N(0, 1): one w for all samples, to be measured with ``loss=total``.
+
+    >>> [name for name, _ in with_read_out(relu_net(3, 1), 3).named_children()]
+    ['linear1', 'activation1', 'readout']
+    """
+    net.add_module("readout", KaimingLinear(width, 1, weight_variance=width, bias=False))
+    return net
+
+
+def total(output: Tensor, target: Any) -> Tensor:
+    """Σ L over samples, whose gradient at a sample is that of its own L, and of what batch norm makes others of it."""
+    return output.sum()
 
 
 def theory(depth: int) -> Profile:
