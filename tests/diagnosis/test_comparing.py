@@ -54,6 +54,33 @@ def test_batch_norm_after_leaves_exactly_nothing(data: torch.Tensor) -> None:
     assert np.abs(found.z("gamma").values[1:]) == pytest.approx(0)
 
 
+def test_guesses_behind_batch_norm_after_scatter_less_than_independent_ones(seed: int) -> None:
+    """A batch's outputs sum to zero: the variance of a count is 1 − 2/π of the binomial's."""
+    from firstlight.diagnosis.comparing import guess_distance
+
+    samples, inits = 400, 400
+    blueprint = fl.Blueprint.mlp(depth=1, width=400, inputs=400, norm="batch", placement="after")
+    points = torch.from_numpy(np.random.default_rng(seed).standard_normal((samples, 400)))
+    theory = fl.predict(blueprint)
+    for batch_size in (samples, samples // 4):
+        measured = fl.measure(
+            blueprint,
+            points,
+            inits=inits,
+            seed=seed,
+            batch_size=batch_size,
+            quantities="standard",
+            progress=False,
+        )
+        found = fl.compare(theory, measured)
+        assert found.p_value > 0.01 / 2
+        independent = guess_distance(theory.guesses, measured.guesses)
+        assert independent[1] < 0.01
+        counts = measured.guesses.fractions.values[:, 0]
+        share = counts.var() / (0.25 / samples)
+        assert abs(share - (1 - 2 / np.pi)) < 4 * share * np.sqrt(2 / inits)
+
+
 def test_a_wrong_theory_is_rejected_however_small_the_signal(data: torch.Tensor) -> None:
     """Mean squares of 1e-12: no difference is small enough to be rounding for that alone."""
     options = {"depth": 2, "width": 300, "inputs": 400, "input_variance": 1e-12}

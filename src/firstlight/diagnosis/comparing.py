@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from firstlight.errors import UsageError
 from firstlight.results.comparison import Comparison
+from firstlight.results.guess_law import GuessLaw
 from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import Variable, variable
 from firstlight.results.profile import Profile
@@ -27,6 +28,8 @@ __all__ = ["compare", "guess_distance"]
 Array = NDArray[np.float64]
 
 _PARTS = ("center_variance", "data_variance")
+_MOST_OUTPUTS = 50_000_000
+"""Outputs drawn for a null law where guesses are not independent."""
 _SIZES = {"gamma": 1.0}
 """Quantities that may be exactly zero, and with what next to them a rounding error of zero is small."""
 
@@ -76,7 +79,11 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
     distance, p_value, critical, compared = float("nan"), float("nan"), float("nan"), ""
     if reference.guesses is not None and measured.guesses is not None:
         distance, p_value, critical, compared = guess_distance(
-            reference.guesses, measured.guesses, seed=seed, draws=draws
+            reference.guesses,
+            measured.guesses,
+            seed=seed,
+            draws=draws,
+            centred=_centred_batch(reference, measured),
         )
     unmatched = tuple(sorted(set(reference.layers) ^ set(measured.layers)))
     provenance = Provenance(
@@ -106,13 +113,14 @@ def compare(reference: Profile, measured: Profile, *, seed: int = 0, draws: int 
 
 
 def guess_distance(
-    reference: Guesses, measured: Guesses, *, seed: int = 0, draws: int = 2000
+    reference: Guesses, measured: Guesses, *, seed: int = 0, draws: int = 2000, centred: int | None = None
 ) -> tuple[float, float, float, str]:
     """Kolmogorov–Smirnov distance between a law of guesses and measured fractions, its null by simulation.
 
     Two labels: the fraction of label 0. More labels are exchangeable over initializations, so the largest
     fraction is compared. The reference's law is counted on as many data points as the measurement used, with
-    the continuity that counting destroys restored on neither side: both are discrete alike.
+    the continuity that counting destroys restored on neither side: both are discrete alike. Where the outputs
+    of every ``centred`` points have the mean zero, guesses are no longer independent, and that is counted so.
     """
     if reference.labels != measured.labels:
         raise UsageError(
@@ -121,9 +129,14 @@ def guess_distance(
     observed = _statistic(np.asarray(measured.fractions.values, dtype=float))
     compared = "fraction of label 0" if measured.labels == 2 else "largest fraction"
     count = len(observed)
-    pool = _statistic(
-        _draw(reference, max(100_000 // max(1, measured.labels // 2), 20 * count), measured.samples, seed)
-    )
+    size = max(100_000 // max(1, measured.labels // 2), 20 * count)
+    if centred is not None and reference.law is not None and measured.samples:
+        points = measured.samples * measured.labels
+        size = max(20 * count, min(size, _MOST_OUTPUTS // points))
+        drawn = _centred_fractions(reference.law, size, measured.samples, centred, seed)
+    else:
+        drawn = _draw(reference, size, measured.samples, seed)
+    pool = _statistic(drawn)
     pool.sort()
     generator = np.random.default_rng(np.random.SeedSequence([seed, 1]))
     distance = _distance(observed, pool)
@@ -136,6 +149,33 @@ def _draw(guesses: Guesses, count: int, samples: int | None, seed: int) -> Array
     if guesses.law is not None:
         return np.asarray(guesses.law.sample(count, seed=seed, samples=samples), dtype=float)
     return np.asarray(guesses.fractions.values, dtype=float)
+
+
+def _centred_fractions(law: GuessLaw, count: int, samples: int, batch: int, seed: int) -> Array:
+    """Fractions (draw, label) where outputs are √γ ξ_c + g_nc with i.i.d. g, less its mean over every ``batch`` points.
+
+    Counts of labels then scatter by 1 − 2/π (two labels) of what they would from independent guesses.
+    """
+    generator = np.random.default_rng(np.random.SeedSequence([seed, 2]))
+    fractions = np.empty((count, law.labels))
+    for row in fractions:
+        noise = generator.standard_normal((samples // batch, batch, law.labels), dtype=np.float32)
+        noise -= noise.mean(1, keepdims=True)
+        noise += np.sqrt(law.gamma) * generator.standard_normal(law.labels)
+        row[:] = np.bincount(noise.argmax(2).ravel(), minlength=law.labels) / samples
+    return fractions
+
+
+def _centred_batch(reference: Profile, measured: Profile) -> int | None:
+    """How many points batch norm standardizes together right before a linear output, in population theory."""
+    settings = measured.provenance.settings
+    sizes, samples = settings.get("batch_sizes") or [], settings.get("samples") or 0
+    kinds = [entry.kind for entry in reference.coverage]
+    if reference.provenance.settings.get("theory") != "population" or measured.provenance.mode != "train":
+        return None
+    if kinds[-2:] != ["batch", "dense"] or len(sizes) != 1 or samples % sizes[0]:
+        return None
+    return int(sizes[0])
 
 
 def _statistic(fractions: Array) -> Array:
