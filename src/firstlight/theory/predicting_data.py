@@ -475,7 +475,8 @@ def _quantities(
         return np.array([getattr(step.state, name) for step in rows], dtype=float)
 
     center, data, noise = column("log_center"), column("log_data"), column("log_noise")
-    log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
+    with np.errstate(invalid="ignore"):
+        log_sensitivity = 0.5 * (noise - data - (inputs.log_noise - inputs.log_data))
     for place, step in enumerate(rows):
         if id(step) in corrected:
             center[place], data[place] = corrected[id(step)]
