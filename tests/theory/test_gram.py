@@ -15,9 +15,11 @@ from firstlight.architecture.blueprint import Blueprint
 from firstlight.architecture.layers import Activation, Dense, Norm, Pool, Residual
 from firstlight.theory.dataset.inputs import gram_of_inputs
 from firstlight.theory.dataset.norm_quadrature import inverse_square_length, length_rule
+from firstlight.theory.dataset.one_variance import along_variances
 from firstlight.theory.dataset.products import pair_averages
 from firstlight.theory.kernels.kernel import kernel_of
 from firstlight.theory.kernels.max_pool import MaxPoolKernel
+from firstlight.theory.kernels.numerical import NumericalKernel
 from firstlight.theory.predicting import kernels_by
 from firstlight.theory.predicting_data import covariance_of_outputs, predict_on
 from firstlight.theory.propagation import propagate
@@ -55,6 +57,31 @@ def test_duplicates_keep_what_a_truncated_series_leaves_out(name: str) -> None:
     c[2, :2] = c[:2, 2] = 0.4
     found = pair_averages(kernel, q).block(slice(0, 3), slice(0, 3), c.copy())
     assert found[0, 1] == pytest.approx(float(kernel.mean_square(0.7)), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "mish", "hardtanh", "selu"])
+@pytest.mark.parametrize("c", [0.5, 0.9, -0.9])
+def test_points_of_sizes_decades_apart(name: str, c: float) -> None:
+    kernel = kernel_of(activation(name))
+    q = np.array([0.1, 0.3, 1.0, 1.0, 1.6, 3.0]) ** 2
+    found = pair_averages(kernel, q, greatest=lambda: 0.9999)
+    block = found.block(slice(0, 6), slice(0, 6), np.full((6, 6), c))
+    size = np.sqrt(np.asarray(kernel.mean_square(q)))
+    exact = np.asarray(kernel.product(q[:, None], q, c))
+    assert np.abs(block - exact).max() == pytest.approx(0, abs=1e-11 * size.max() ** 2)
+    assert np.abs((block - exact) / np.multiply.outer(size, size)).max() < 1e-10
+
+
+@pytest.mark.parametrize("name", ["hardtanh", "relu6", "tanh"])
+def test_one_average_at_many_variances(name: str) -> None:
+    kernel = kernel_of(activation(name))
+    q = np.geomspace(1e-3, 9.0, 400)
+    of_all = along_variances(lambda variance: np.array(kernel.mean_square(variance)), q)
+    assert of_all == pytest.approx(np.asarray(kernel.mean_square(q)), rel=1e-11)
+    assert isinstance(kernel, NumericalKernel)
+    of_all = along_variances(lambda variance: kernel.moments(variance).coefficients(96), q)
+    for at in (0, 57, 200, 398):
+        assert of_all[at] == pytest.approx(kernel.moments(float(q[at])).coefficients(96), abs=1e-11)
 
 
 def test_max_pool_of_points_of_all_sizes() -> None:
