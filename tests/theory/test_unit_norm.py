@@ -22,21 +22,32 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        *((name, None) for name in ACTIVATIONS),
+        ("tanh", ("avg", 3)),
+        ("relu", ("avg", 3)),
+        ("relu", ("max", 2)),
+    ],
+)
 @pytest.mark.parametrize("batch_size", [None, 6, 5])
-def test_each_unit_is_divided_by_its_own_deviation(name: str, batch_size: int | None, seed: int) -> None:
+def test_each_unit_is_divided_by_its_own_deviation(
+    name: str, batch_size: int | None, pool: tuple[str, int] | None, seed: int
+) -> None:
     """Twelve points in six dimensions: dividing by the mean variance is off by up to 1.5 here."""
     generator = np.random.default_rng(seed)
     points = generator.standard_normal((12, 6)) + 0.4 * generator.standard_normal(6)
     blueprint = Blueprint.mlp(
-        inputs=6, depth=1, activation=name, norm="batch", placement="after", bias_variance=0.1
+        inputs=6, depth=1, activation=name, norm="batch", placement="after", bias_variance=0.1, pool=pool
     )
     theory = covariance_of_outputs(blueprint, points, batch_size=batch_size)
-    number = 200_000
+    number, (kind, size) = 200_000, pool or ("avg", 1)
     before = 2 * points @ points.T / 6 + 0.1
     values, vectors = np.linalg.eigh(before)
     half = vectors * np.sqrt(np.maximum(values, 0))
-    units = ACTIVATIONS[name](generator.standard_normal((number, 12)) @ half.T)
+    units = ACTIVATIONS[name](generator.standard_normal((number, size, 12)) @ half.T)
+    units = units.max(axis=1) if kind == "max" else units.mean(axis=1)
     for start in range(0, 12, batch_size or 12):
         batch = units[:, start : start + (batch_size or 12)]
         batch -= batch.mean(axis=1, keepdims=True)

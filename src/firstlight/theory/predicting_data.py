@@ -71,10 +71,8 @@ Array = NDArray[np.float64]
 
 WIDTHS = ("infinite", "leading", "finite")
 POSITIONS = ("auto", "pairs", "same")
-OWN_DEVIATION = (
-    "each unit by its own deviation (by the mean variance over units behind a pool or another norm)"
-)
-MEAN_VARIANCE = "by the mean variance over units"
+OWN_DEVIATION = "each unit by its own deviation (by the mean variance over units behind another norm)"
+MEAN_VARIANCE = "by the mean variance over channels"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -271,7 +269,7 @@ def predict_on(
                     nothing,
                     batch_size,
                     normalized,
-                    OWN_DEVIATION if chosen is None and images is None else MEAN_VARIANCE,
+                    OWN_DEVIATION if images is None else MEAN_VARIANCE,
                     terms,
                 ),
                 *((NO_LABELS,) if labels == 1 else ()),

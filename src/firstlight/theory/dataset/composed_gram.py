@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.theory.dataset.angles import AngleTable, PairHistogram, angles_of_grid
-from firstlight.theory.dataset.dense_gram import DenseGram, absolute_variances, source_of
+from firstlight.theory.dataset.dense_gram import DenseGram, absolute_variances
+from firstlight.theory.dataset.drawn_units import source_of
 from firstlight.theory.dataset.gram import Gram
 from firstlight.theory.dataset.pairs import each_block, symmetric
 from firstlight.theory.dataset.products import is_homogeneous, pair_averages
@@ -257,7 +258,7 @@ class ComposedGram(Gram):
             scales=self.scales * math.sqrt(left),
             log_noise=self.log_noise - math.log(size),
             distances=self.distances / (size * left),
-            drawn=None,
+            drawn=self.drawn and self.drawn.shrunk(size),
         )
 
     @property

@@ -13,18 +13,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.architecture.activations import ActivationFunction
 from firstlight.errors import UsageError
+from firstlight.theory.dataset.drawn_units import source_of
 from firstlight.theory.dataset.gram import Gram
 from firstlight.theory.dataset.pairs import blocks, symmetric
 from firstlight.theory.dataset.products import PairAverages, is_homogeneous, pair_averages
 from firstlight.theory.kernels.kernel import Kernel
-from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.logarithms import Number, logarithm
 from firstlight.theory.minibatch import MinibatchLaw
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["DenseGram", "absolute_variances", "averaged_along", "source_of"]
+__all__ = ["DenseGram", "absolute_variances", "averaged_along"]
 
 Array = NDArray[np.float64]
 
@@ -202,7 +201,10 @@ class DenseGram(Gram):
         if self.common is not None:
             matrix += (1 - 1 / size) * np.multiply.outer(self.common, self.common)
         return self.plain(
-            entries=matrix, scales=np.ones(self.size), log_noise=self.log_noise - math.log(size)
+            entries=matrix,
+            scales=np.ones(self.size),
+            log_noise=self.log_noise - math.log(size),
+            drawn=self.drawn and self.drawn.shrunk(size),
         )
 
     def plain(self, **changes: object) -> DenseGram:
@@ -210,12 +212,6 @@ class DenseGram(Gram):
         kept = (name for name in DenseGram.__dataclass_fields__ if name not in changes and name != "drawn")
         fields = {name: getattr(self, name) for name in kept}
         return DenseGram(**{**fields, **changes})
-
-
-def source_of(before: Gram, kernel: Kernel) -> tuple[Gram, ActivationFunction] | None:
-    """What a norm that needs each unit draws from; nothing behind a max-pool."""
-    pooled = isinstance(kernel, MaxPoolKernel) and kernel.size > 1
-    return None if pooled else (before, kernel.function)
 
 
 def averaged_along(before: Gram, pairs: PairAverages, matrix: Array, log_scale: float) -> DenseGram:

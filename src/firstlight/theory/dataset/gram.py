@@ -24,9 +24,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from firstlight.architecture.activations import ActivationFunction
 from firstlight.architecture.layers import AdaptivePool, Convolution, PositionPool
 from firstlight.theory.covariance import Covariance, NoRuleError, Spread
+from firstlight.theory.dataset.drawn_units import UnitSource
 from firstlight.theory.logarithms import logarithm
 
 __all__ = ["RESOLUTION", "Gram", "Statistics", "batches_of", "leading_eigenvalue", "log_mean_exp"]
@@ -87,8 +87,7 @@ class Gram(Covariance):
         error: Relative standard error of V that layers have left which had to be estimated, in quadrature.
         seed: Names the draws of sampled layers.
         sampled: Number of layers that were sampled so far, each by draws of its own.
-        drawn: The Gaussian units behind which an activation has just stood, and that activation; for a norm that
-            needs each unit.
+        drawn: How a unit comes about, behind an activation and pools; for a norm that needs each unit.
     """
 
     scales: Array
@@ -101,7 +100,7 @@ class Gram(Covariance):
     error: float = 0.0
     seed: int = 0
     sampled: int = 0
-    drawn: tuple[Gram, ActivationFunction] | None = None
+    drawn: UnitSource | None = None
 
     @property
     def size(self) -> int:

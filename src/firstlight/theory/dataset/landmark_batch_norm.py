@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.theory.dataset.landmark_gram import LandmarkGram, by_rows, each_stripe
+from firstlight.theory.dataset.landmark_unit_norm import centered_columns
 from firstlight.theory.dataset.norm_quadrature import LengthRule, inverse_square_length, length_rule
 from firstlight.theory.dataset.products import is_homogeneous, pair_averages
 from firstlight.theory.dataset.standardized_gram import UNITS_AT_ONCE, whitened
@@ -29,7 +30,7 @@ from firstlight.theory.kernels.max_pool import MaxPoolKernel
 from firstlight.theory.kernels.remembered import RememberedKernel
 from firstlight.theory.propagation import NoRuleError
 
-__all__ = ["LandmarkStandardizedGram", "Spectrum", "self_averaging", "standardized"]
+__all__ = ["LandmarkStandardizedGram", "Spectrum", "standardized"]
 
 Array = NDArray[np.float64]
 
@@ -186,7 +187,7 @@ class LandmarkStandardizedGram(LandmarkGram):
 
 def standardized(state: LandmarkGram) -> LandmarkStandardizedGram:
     """Batch norm of Gaussian units."""
-    centered, own = _centered(state)
+    centered, own = centered_columns(state)
     spectrum = _spectrum(centered, own, state)
     eigenvalues = spectrum.all
     rule = length_rule(eigenvalues)
@@ -215,19 +216,6 @@ def standardized(state: LandmarkGram) -> LandmarkStandardizedGram:
     )
 
 
-def self_averaging(state: LandmarkGram) -> LandmarkGram:
-    """Batch norm of units that are not Gaussian: the mean variance over units stands for each unit's own."""
-    centered, own = _centered(state)
-    return state._with(
-        centered,
-        own,
-        log_scale=0.0,
-        log_noise=state.log_noise - state.log_scale - math.log(state.means.data),
-        common=None,
-        error=state.relative_error(),
-    )
-
-
 def _spectrum(centered: Array, own: Array, state: LandmarkGram) -> Spectrum:
     """As many leading directions of G, at mean variance 1, as the squares of the others ask for."""
     size, number, unit = state.size, state.landmarks.number, state.means.data
@@ -251,25 +239,6 @@ def _spectrum(centered: Array, own: Array, state: LandmarkGram) -> Spectrum:
     free = size - 1 - len(eigenvalues)
     others = free if squares * free <= rest**2 else max(round(rest**2 / squares), 1)
     return Spectrum(eigenvalues, directions, rest / others, others)
-
-
-def _centered(state: LandmarkGram) -> tuple[Array, Array]:
-    """G at the columns and its diagonal, both at mean variance 1."""
-    means, unit = state.means, state.means.data
-    at, scales = state.columns, state.scales[state.columns]
-    shifts = means.rows[at] - means.center
-
-    def stripe(rows: slice) -> Array:
-        values = state.entries[rows] * state.scales[rows, None] * scales
-        values -= means.rows[rows, None]
-        values -= shifts
-        values /= unit
-        return values
-
-    own = means.own * (unit * state.size / means.own.sum()) / unit
-    entries = by_rows(state.entries.shape, stripe)
-    entries[at, np.arange(len(at))] = own[at]
-    return entries, own
 
 
 def _variances(spectrum: Spectrum, own: Array, s: Array) -> Array:

@@ -1,8 +1,9 @@
 r"""A Gram state of many points that holds a few columns of its matrix.
 
 Enters: K_ab for all n points a and for the landmarks b. Leaves: the same entries behind each move. Every move is
-elementwise in (K_aa, K_bb, K_ab), hence exact, but for batch norm (``landmark_batch_norm.py``). Memory: n × (m + q)
-numbers, twice while a layer is computed; never n × n.
+elementwise in (K_aa, K_bb, K_ab), hence exact, but for batch norm (``landmark_batch_norm.py``, and behind an activation
+``landmark_unit_norm.py``). Memory: n × (m + q) numbers, twice while a layer is computed, a third time between an
+activation and the norm behind it; never n × n.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from firstlight.errors import DataError, UsageError
 from firstlight.theory.dataset.dense_gram import absolute_variances
+from firstlight.theory.dataset.drawn_units import source_of
 from firstlight.theory.dataset.gram import Gram, Statistics, batches_of
 from firstlight.theory.dataset.landmark_means import PairMeans, pair_means
 from firstlight.theory.dataset.landmarks import Landmarks
@@ -184,7 +186,8 @@ class LandmarkGram(Gram):
 
     def standardize_units(self, law: MinibatchLaw | None) -> Gram:  # type: ignore[override]
         """Batch norm over all the points."""
-        from firstlight.theory.dataset.landmark_batch_norm import self_averaging, standardized
+        from firstlight.theory.dataset.landmark_batch_norm import standardized
+        from firstlight.theory.dataset.landmark_unit_norm import self_averaging, unit_by_unit
 
         if law is not None:
             raise UsageError("Gram.standardize_units: a data set has batches of its own, expected no law")
@@ -197,7 +200,9 @@ class LandmarkGram(Gram):
             )
         if not self.means.data > 1e-12 * (self.means.center + self.means.data):
             raise NoRuleError(f"batch norm of {self.size} points that do not differ divides 0 by 0")
-        return standardized(self) if self.gaussian else self_averaging(self)
+        if self.gaussian:
+            return standardized(self)
+        return self_averaging(self) if self.drawn is None else unit_by_unit(self)
 
     def average(self, kernel: Kernel) -> LandmarkGram:
         """F_ab = E φ(u_a) φ(u_b)."""
@@ -227,6 +232,7 @@ class LandmarkGram(Gram):
             common=np.broadcast_to(pairs.mean, diagonal.shape).copy(),
             gaussian=False,
             observed=False,
+            drawn=source_of(self, kernel),
         )
 
     def _greatest(self, inverse: Array) -> float:
@@ -279,12 +285,13 @@ class LandmarkGram(Gram):
             self._entrywise(lambda rows, values: values / size + (1 - 1 / size) * common[rows, None] * at),
             self.diagonal / size + (1 - 1 / size) * common**2,
             log_noise=self.log_noise - math.log(size),
+            drawn=self.drawn and self.drawn.shrunk(size),
         )
 
     def plain(self, **changes: object) -> LandmarkGram:
-        """A copy as plain columns, whatever made this one."""
-        names = LandmarkGram.__dataclass_fields__
-        return LandmarkGram(**{**{n: getattr(self, n) for n in names if n not in changes}, **changes})
+        """A copy as plain columns, whatever made this one; it forgets how its units came about."""
+        kept = (name for name in LandmarkGram.__dataclass_fields__ if name not in changes and name != "drawn")
+        return LandmarkGram(**{**{name: getattr(self, name) for name in kept}, **changes})
 
     def _with(self, entries: Array, diagonal: Array, **changes: object) -> LandmarkGram:
         """A copy of these entries of K, its diagonal the same in both places."""

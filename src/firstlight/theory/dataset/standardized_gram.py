@@ -10,7 +10,7 @@ of the Gaussian y with the
   is small where many directions carry the variance, and its standard error is kept in the state.
 
 Units that are not Gaussian (φ → BN) are taken one by one in ``unit_norm.py``. Where the Gaussian units before them are
-not at hand (a pool or another norm between), each unit's variance is replaced by the mean over units: exact as
+not at hand (another norm between), each unit's variance is replaced by the mean over units: exact as
 the number of directions grows. Noise meets 1/s² with the statistics held.
 """
 
