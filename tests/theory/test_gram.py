@@ -203,6 +203,22 @@ def test_a_zero_input_stays_zero_and_is_said(norm: str | None) -> None:
     assert any("2 points are 0" in note for note in profile.provenance.notes)
 
 
+@pytest.mark.parametrize("name", ["tanh", "silu", "elu", "hardtanh", "gelu"])
+@pytest.mark.parametrize(
+    ("norm", "placement"), [(None, None), ("layer", "before"), ("layer", "after"), ("rms", "after")]
+)
+def test_a_zero_input_is_no_small_input(name: str, norm: str | None, placement: str | None) -> None:
+    """φ(0) = 0 to the last bit: a norm would make of 1e-300 what it makes of any other point."""
+    inputs = points(7)
+    inputs[2] = 0.0
+    blueprint = Blueprint.mlp(inputs=12, depth=2, activation=name, norm=norm, placement=placement)
+    found = covariance_of_outputs(blueprint, inputs)
+    assert not found[2].any()
+    assert not found[:, 2].any()
+    others = covariance_of_outputs(blueprint, np.delete(inputs, 2, axis=0))
+    assert np.delete(np.delete(found, 2, 0), 2, 1) == pytest.approx(others, rel=1e-9, abs=1e-12)
+
+
 def test_identical_inputs_have_no_variance() -> None:
     profile = predict_on(Blueprint.mlp(inputs=12, depth=2), np.ones((8, 12)), draws=20)
     assert float(profile.data_variance[-1]) == 0

@@ -81,6 +81,15 @@ def test_data_that_are_all_nothing_pass_every_norm(norm: str | None, placement: 
     assert profile.guesses is None
 
 
+@pytest.mark.parametrize("name", ["tanh", "softplus", "gelu", "hardtanh"])
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_data_that_are_all_nothing_pass_every_activation(name: str, bias: float) -> None:
+    network = Blueprint.mlp(inputs=3, depth=2, width=8, activation=name, bias_variance=bias)
+    profile = predict(network, data=np.zeros((20, 3)), draws=20)
+    assert not profile.coverage.missing
+    assert (profile["data_variance"].values == 0).all()
+
+
 @pytest.mark.parametrize("size", [2, 3])
 def test_batch_norm_of_two_or_three_points_lets_noise_explode(size: int) -> None:
     """One or two directions: E 1/σ² is infinite (χ²₁ and χ²₂ have no mean inverse), and so are noise and gradients."""

@@ -31,6 +31,8 @@ def along_variances(function: Callable[[float], Array], q: Array) -> Array:
     >>> bool(np.abs(along_variances(lambda v: np.array([v**0.5]), q)[:, 0] - q**0.5).max() < 1e-11)
     True
     """
+    if not q.size:
+        return np.empty((0, *np.shape(function(1.0))))
     log_q = np.log(q)
     low, high = float(log_q.min()), float(log_q.max())
     if high - low < 1e-13:

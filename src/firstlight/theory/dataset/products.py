@@ -62,29 +62,32 @@ class PairAverages(ABC):
     @property
     def mean(self) -> Array:
         """E φ(u_a)."""
-        return self._along(self.kernel.mean)
+        return self._along(self.kernel.mean, self.at_zero)
 
     @property
     def mean_square(self) -> Array:
         """E φ(u_a)²: the diagonal of F."""
-        return self._along(self.kernel.mean_square)
+        return self._along(self.kernel.mean_square, self.at_zero**2)
 
     @property
     def gain(self) -> Array:
         """E φ'(u_a)²."""
-        return self._along(self.kernel.gain)
+        return self._along(self.kernel.gain, float(self.kernel.gain(0.0)))
 
     @abstractmethod
     def block(self, rows: slice, columns: Places, c: Array) -> Array:
         """F for a block of correlations, which may be overwritten."""
 
-    def _along(self, function: Average) -> Array:
-        values = np.empty_like(self.q)
+    @property
+    def at_zero(self) -> float:
+        """φ(0): what a point that is nothing becomes, to the last bit."""
+        return float(self.kernel.function.value(np.zeros(1))[0])
+
+    def _along(self, function: Average, at_zero: float) -> Array:
+        values = np.full_like(self.q, at_zero)
         positive = self.q > 0
         if positive.any():
             values[positive] = along_variances(lambda q: np.array(function(q)), self.q[positive])
-        if not positive.all():
-            values[~positive] = function(0.0)
         return values
 
 
@@ -123,7 +126,7 @@ def _is_one(q: Array) -> bool:
 
 
 class _ClosedForm(PairAverages):
-    def _along(self, function: Average) -> Array:
+    def _along(self, function: Average, at_zero: float) -> Array:
         return np.asarray(function(self.q), dtype=np.float64)
 
 
@@ -244,7 +247,7 @@ class _Series(PairAverages):
         square = self.mean_square
         for count in _TERMS:
             table = np.zeros((len(q), count + 1))
-            table[~positive, 0] = float(kernel.function.value(np.zeros(1))[0])
+            table[~positive, 0] = self.at_zero
             table[positive] = along_variances(partial(_coefficients, kernel, count), q[positive])
             rest = np.maximum(square - (table**2).sum(axis=1), 0.0)
             rest[~positive] = 0.0  # the first term holds all of a point that is nothing
