@@ -48,14 +48,23 @@ class UnitSource:
         """Behind one more average over so many units."""
         return type(self)(self.before, self.function, self.greatest, self.averaged * size)
 
-    def units(self, gaussian: Array) -> Array:
-        """Units (point, unit) from Gaussian ones (point, unit · size); a remainder is left out."""
-        if self.size == 1:
-            return np.array(self.function.value(gaussian))
+    def units(self, gaussian: Array) -> tuple[Array, Array]:
+        """Units (point, unit) from Gaussian ones (point, unit · size), and φ'², the winners' in a pool.
+
+        A remainder of Gaussian units is left out.
+        """
         filled = gaussian.shape[1] // self.size * self.size
-        units = self.function.value(gaussian[:, :filled])
-        groups = units.reshape(len(units), -1, self.averaged, self.greatest)
-        return np.asarray(groups.max(axis=3).mean(axis=2))
+        values = np.array(self.function.value(gaussian[:, :filled]))
+        slopes = np.square(self.function.derivative(gaussian[:, :filled]))
+        if self.size == 1:
+            return values, slopes
+        groups = (len(values), -1, self.averaged, self.greatest)
+        values, slopes = values.reshape(groups), slopes.reshape(groups)
+        winner = values.argmax(axis=3)[..., None]
+        values, slopes = (
+            np.take_along_axis(x, winner, axis=3)[..., 0].mean(axis=2) for x in (values, slopes)
+        )
+        return np.asarray(values), np.asarray(slopes)
 
 
 def source_of(before: Any, kernel: Kernel) -> UnitSource:

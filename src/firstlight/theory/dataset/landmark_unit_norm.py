@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.theory.dataset.landmark_gram import LandmarkGram, by_rows
-from firstlight.theory.dataset.unit_norm import centered_in_place, deviation_of
+from firstlight.theory.dataset.unit_norm import NoiseOfUnits, centered_in_place, deviation_of
 
 __all__ = ["centered_columns", "self_averaging", "unit_by_unit"]
 
@@ -34,7 +34,7 @@ _PILOTS = 4
 
 
 def unit_by_unit(state: LandmarkGram) -> LandmarkGram:
-    """Batch norm of units that are not Gaussian but follow from Gaussian ones; noise meets the mean variance."""
+    """Batch norm of units that are not Gaussian but follow from Gaussian ones."""
     from firstlight.theory.dataset.landmark_readout import outputs_of_landmarks
 
     assert state.drawn is not None
@@ -43,20 +43,21 @@ def unit_by_unit(state: LandmarkGram) -> LandmarkGram:
     variance = state.means.data * deviation_of(state) ** 2
     generator = np.random.default_rng([state.seed, state.sampled])
 
-    def drawn() -> tuple[Array, Array]:
-        """Centred units (point, unit) and 1/s²."""
+    def drawn() -> tuple[Array, Array, Array]:
+        """Centred units (point, unit), φ'² and 1/s."""
         gaussian = process.half @ generator.standard_normal((process.half.shape[1], _AT_ONCE * source.size))
         gaussian += process.alone[:, None] * generator.standard_normal(gaussian.shape)
-        units = source.units(unit * gaussian)
-        return units, np.square(centered_in_place(units))
+        units, slopes = source.units(unit * gaussian)
+        return units, slopes, centered_in_place(units)
 
     spread = np.concatenate([np.mean(drawn()[0] ** 2, axis=0) for _ in range(_PILOTS)])
     share = float(np.mean(spread) ** 2 / np.mean(spread**2))
     entries, own = np.zeros_like(after.entries), np.zeros(state.size)
-    number, alive = 0, 0
+    number, alive, noise, everyone = 0, 0, NoiseOfUnits.none(state.size), slice(0, state.size)
     while number < DRAWS:
-        units, inverse = drawn()
-        weighted = units * (inverse - share / variance)
+        units, slopes, inverse = drawn()
+        weighted = units * (inverse**2 - share / variance)
+        noise.add(everyone, slopes, inverse)
         entries += weighted @ units[state.columns].T
         own += np.einsum("ai,ai->a", weighted, units)
         number += units.shape[1]
@@ -66,7 +67,8 @@ def unit_by_unit(state: LandmarkGram) -> LandmarkGram:
     own = np.maximum(share * after.own + own / number, 0.0)
     level = alive / number / float(own.mean())
     entries *= level
-    return after._with(entries, level * own, sampled=state.sampled + 1)
+    log_noise = after.log_noise + noise.log_ratio(number)
+    return after._with(entries, level * own, log_noise=log_noise, sampled=state.sampled + 1)
 
 
 def self_averaging(state: LandmarkGram) -> LandmarkGram:
