@@ -81,6 +81,11 @@ def _network_options(command: Any) -> Any:
 @click.option(
     "--finite-width", is_flag=True, help="With --data: draw networks of the widths given instead of infinite."
 )
+@click.option(
+    "--leading-width",
+    is_flag=True,
+    help="With --data: add the leading 1/width terms for the widths given, where they are known.",
+)
 @click.option("--inits", type=int, metavar="N", help="Networks that --finite-width draws, 200 by default.")
 @click.option("--seed", type=int, metavar="S", help="With --data: names all that is drawn, 0 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -95,6 +100,7 @@ def predict(
     data: str | None,
     landmarks: str | None,
     finite_width: bool,
+    leading_width: bool,
     inits: int | None,
     seed: int | None,
     batch_size: int | None,
@@ -115,9 +121,11 @@ def predict(
     import firstlight as fl
     from firstlight.cli.named_models import own_mistakes_told
 
+    if finite_width and leading_width:
+        raise click.UsageError("expected --finite-width or --leading-width, got both")
     chosen = {
         "landmarks": _landmarks(landmarks),
-        "width": "finite" if finite_width else None,
+        "width": "finite" if finite_width else "leading" if leading_width else None,
         "inits": inits,
         "seed": seed,
     }
@@ -134,7 +142,7 @@ def predict(
             given = given.subset(samples, seed=seed or 0) if len(given) > samples else given
             samples = None
     elif on_data:
-        flags = ", ".join("--finite-width" if name == "width" else f"--{name}" for name in on_data)
+        flags = ", ".join(f"--{chosen[name]}-width" if name == "width" else f"--{name}" for name in on_data)
         raise click.UsageError(
             f"expected --data to go with {flags}, got none; theory of i.i.d. inputs draws nothing"
         )

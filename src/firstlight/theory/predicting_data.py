@@ -36,7 +36,7 @@ from firstlight.architecture.layers import (
     walk,
 )
 from firstlight.architecture.perceptron import number, whole_number
-from firstlight.errors import DataError, UsageError, one_of
+from firstlight.errors import CouldNotError, DataError, UsageError, one_of
 from firstlight.results.guesses import Guesses
 from firstlight.results.labelled import Variable, variable
 from firstlight.results.profile import Profile
@@ -74,6 +74,8 @@ POSITIONS = ("auto", "pairs", "same")
 OWN_DEVIATION = "each unit by its own deviation (by the mean variance over units behind another norm)"
 MEAN_VARIANCE = "by the mean variance over channels"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DEPTH_OF_NOTE = 200
+"""Beyond it a word on finite width would cost more than the prediction."""
 
 
 def predict_on(
@@ -272,6 +274,7 @@ def predict_on(
                     OWN_DEVIATION if images is None else MEAN_VARIANCE,
                     terms,
                 ),
+                *(_width_notes(blueprint, state, last) if terms is None and isinstance(last, Dense) else ()),
                 *((NO_LABELS,) if labels == 1 else ()),
                 *(_landmark_notes(chosen, len(points), check) if chosen is not None else ()),
                 *(_picture_notes(rows, held, batch_size) if held is not None else ()),
@@ -572,6 +575,29 @@ def _picture_notes(rows: Sequence[Step[Any]], held: Held, batch_size: int | None
             "noise behind a pool over positions is not given: it would need the noise's own covariance"
         )
     return tuple(notes)
+
+
+def _width_notes(blueprint: Blueprint, state: Gram, last: Dense) -> tuple[str, ...]:
+    """A word where the widths given move γ of the output from its limit by more than a tenth."""
+    if blueprint.depth > _DEPTH_OF_NOTE or not isinstance(state, ComposedGram):
+        return ()
+    try:
+        terms = width_terms(blueprint.layers)
+    except CouldNotError:  # not of the form whose terms are known
+        return ()
+    limit, moved = (
+        center / data if data > 0 else math.inf
+        for center, data in (
+            state.center_and_data(),
+            terms.corrected(state, last.address).center_and_data(),
+        )
+    )
+    if not (math.isfinite(limit) and math.isfinite(moved)) or abs(moved - limit) <= 0.1 * limit:
+        return ()
+    return (
+        f"at the widths given, leading 1/width terms make γ of the output {moved:.3g} instead of {limit:.3g}: "
+        "width='leading' adds them",
+    )
 
 
 def _notes(

@@ -45,7 +45,7 @@ __all__ = ["WidthTerms", "width_terms"]
 Array = NDArray[np.float64]
 
 _KINDS = {None: "none", "layer": "over units", "rms": "over units", "batch": "over data"}
-LARGEST_SPREAD = 0.3
+LARGEST_SPREAD = 0.5
 """Standard deviation of a correlation up to which terms of the next order are left out without a word."""
 
 
