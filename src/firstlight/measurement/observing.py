@@ -36,7 +36,7 @@ from firstlight.measurement.observables import (
 from firstlight.measurement.outputs import answer
 from firstlight.measurement.reading_activations import speakers
 from firstlight.measurement.seeding import initialization_seed, seeded, stream
-from firstlight.measurement.tangents import Rescaling, dual_batch, split, tangent_mode
+from firstlight.measurement.tangents import Rescaling, dual_batch, own_arithmetic, split, tangent_mode
 from firstlight.measurement.taps import Plan, Tap, tapped
 from firstlight.measurement.through_batch_norm import Reduced, line, lines
 
@@ -268,6 +268,10 @@ class Watch:
         self._reduce(INPUT, signal, tangent, 1 if signal.ndim >= 4 else -1, 0)
 
     def _listen(self, tap: Tap, tensor: Tensor, args: Any) -> None:
+        with own_arithmetic():
+            self._take(tap, tensor, args)
+
+    def _take(self, tap: Tap, tensor: Tensor, args: Any) -> None:
         signal, tangent = split(tensor) if self.asked.noise else (tensor, None)
         if tap.key in self.speakers:
             rows = rows_of(signal, tap.axis)

@@ -32,9 +32,9 @@ _BLOCK = 1 << 20
 _WHOLE = 1 << 27
 """Largest activation for which batch norm gets the whole data as one batch."""
 _MINIBATCH = 128
-_RANK_SHARE = 0.2
+_RANK_SHARE = 0.14
 """Multiplications spent on covariances, as a share of the forward pass."""
-_WIDE_SHARE = 0.1
+_WIDE_SHARE = 0.07
 """The same for layers whose rows are multiplied instead."""
 _FEWEST_ROWS = 256
 """Rows of such a layer that are kept in any case."""

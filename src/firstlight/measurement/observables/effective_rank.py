@@ -24,8 +24,8 @@ _DENSE = 128
 _LARGE_PRODUCT = 1 << 27
 """Multiplications above which the Gram matrix is formed in the rows' own precision, and block by block."""
 _BLOCKS = 4
-_SMALLEST, _LARGEST = 1e-12, 1e15
-"""Largest entries between which products, and their sums, are within float32."""
+_SMALLEST, _LARGEST = 1e-24, 1e34
+"""Greatest sums of squares between which the products of all units that count are within float32."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def update(state: RankState, rows: Tensor) -> RankState:
         return grown
     together = torch.cat(grown.rows)
     # Representable in the rows' precision, so that centring is exact to rounding.
-    shift = together.double().mean(0).to(together.dtype).double()
+    shift = together.mean(0).double()
+    if not bool(torch.isfinite(shift).all()):  # their sum left that precision
+        shift = together.double().mean(0).to(together.dtype).double()
     zero = torch.zeros(state.units, dtype=torch.float64)
     empty = RankState(
         state.units, (), 0, shift, zero, torch.zeros(state.units, state.units, dtype=torch.float64)
@@ -145,16 +147,17 @@ def spectral_norm(matrix: Tensor) -> float:
 def _added(state: RankState, rows: Tensor) -> RankState:
     shift, total, products = _sums(state)
     centred = rows - shift.to(rows.dtype)
-    largest = float(centred.abs().amax()) if centred.numel() else 0.0
-    if not _SMALLEST < largest < _LARGEST:
+    added = _gram(centred.T)
+    if rows.dtype != torch.float64 and not _SMALLEST < float(added.diagonal().amax()) < _LARGEST:
         centred = centred.double()
+        added = _gram(centred.T)
     return RankState(
         state.units,
         (),
         state.count + len(rows),
         shift,
         total + centred.sum(0).double(),
-        products + _gram(centred.T).double(),
+        products + added.double(),
     )
 
 
