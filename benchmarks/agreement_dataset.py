@@ -6,7 +6,8 @@
 
 512 images, pixels of all of them together at mean 0 and variance 1, perceptrons of width 1,000. For each case: γ
 simulated with its standard error, γ predicted, their distance in standard errors, and the Kolmogorov–Smirnov
-distance of G_0 (of max G for many labels) beside its critical value at 1 %. Every case has networks of its own. They
+distance of G_0 (of max G for many labels) beside its critical value at 1 %, in the limit of wide layers and where they
+are known with the leading 1/width terms. Every case has networks of its own. They
 are kept in chunks of 50 below ``results/agreement_dataset``, so a run that is cut short goes on where it stopped, and
 a table after a change of the theory simulates nothing anew.
 """
@@ -139,7 +140,7 @@ def row(case: Case, inputs: Array, labels: int, inits: int, finite: int) -> dict
         found.update(zip(("leading", "leading_distance", "leading_ks"), scores(leading), strict=True))
     if finite and (abs(found["distance"]) >= 3 or found["ks"] >= found["critical"]):
         narrow = predict_on(blueprint, inputs, width="finite", inits=finite, seed=1)
-        error = math.hypot(stderr, float(narrow["gamma_stderr"][-1]))
+        error = max(math.hypot(stderr, float(narrow["gamma_stderr"][-1])), 1e-9)
         of_narrow = one_fraction(np.asarray(narrow.guesses.fractions))
         found["finite"] = round(float(narrow.gamma[-1]), 4)
         found["finite_distance"] = round((found["finite"] - gamma) / error, 2)
