@@ -70,9 +70,8 @@ def rows_of(values: Tensor, axis: int, positions: Tensor | None = None) -> Tenso
         flat = values.flatten(2)  # (sample, unit, position)
         if positions is not None and len(positions) < flat.shape[2]:
             flat = torch.index_select(flat, 2, positions.to(values.device))
-        return (
-            flat.transpose(0, 1).reshape(values.shape[1], -1).T
-        )  # copied with positions, not units, contiguous
+        # copied with positions contiguous, as they lie, not units
+        return flat.transpose(0, 1).reshape(values.shape[1], -1).T
     flat = values.movedim(axis, -1).reshape(len(values), -1, values.shape[axis])  # (sample, position, unit)
     if positions is not None and len(positions) < flat.shape[1]:
         flat = torch.index_select(flat, 1, positions.to(values.device))
